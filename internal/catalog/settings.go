@@ -1,0 +1,4 @@
+package catalog
+
+// Settings is the table, sorted by name.
+var Settings = []Setting{}
