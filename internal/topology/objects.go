@@ -296,7 +296,9 @@ type ExternalPattern struct {
 }
 
 // Key implements Object.
-func (s *VirtualHostSettings) Key() Key { return Key{Kind: KindVirtualHost, VirtualHost: s.VirtualHost} }
+func (s *VirtualHostSettings) Key() Key {
+	return Key{Kind: KindVirtualHost, VirtualHost: s.VirtualHost}
+}
 
 // Key implements Object.
 func (e *Exchange) Key() Key { return Key{KindExchange, e.VirtualHost, e.Name} }
