@@ -8,6 +8,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -26,6 +27,9 @@ const (
 	Boolean      ValueType = "boolean"
 	Text         ValueType = "text"
 	Age          ValueType = "age"
+	// Any is a value whose kind another setting decides (ha-params), it is not
+	// checked.
+	Any ValueType = "any"
 )
 
 // Effect says when a changed policy key acts on a live queue.
@@ -66,11 +70,26 @@ type Conflict struct {
 	ArgumentOperator Winner
 }
 
+// Narrow holds tighter limits on the value for a queue type in a range of
+// versions: what the broker refuses there or what does something else there.
+type Narrow struct {
+	QueueType topology.QueueType
+	Range
+	// ByArgument and ByPolicy say which way of setting it is meant.
+	ByArgument, ByPolicy bool
+	// Min and Max replace those of the row; Enum does when it is not nil.
+	Min, Max int64
+	Enum     []string
+	Why      string // what happens to other values
+}
+
 // Setting is one row of the table. A row is plain data.
 type Setting struct {
 	// Name is RabbitMQ's name without "x-": "message-ttl". A spec writes it in
-	// snake case.
+	// snake case, or as SpecName says.
 	Name string
+	// SpecName is the name in a spec where it is not Name in snake case.
+	SpecName string
 	// Argument is the argument's name ("x-message-ttl"); empty: none.
 	Argument string
 	// PolicyKey is the key in a policy's definition; empty: none.
@@ -81,6 +100,8 @@ type Setting struct {
 	Min, Max int64
 	// Enum lists the allowed texts, in RabbitMQ's spelling; nil: any.
 	Enum []string
+	// Narrow lists where fewer values are right.
+	Narrow []Narrow
 
 	// Arguments lists the queue types that accept the argument and act on it.
 	Arguments []Support
@@ -102,21 +123,39 @@ type Setting struct {
 	PolicyActs []Support
 	// Exchange says that the setting is one of exchanges (alternate-exchange).
 	Exchange bool
+	// Plugin is the plugin without which the broker does not know the policy key.
+	Plugin string
 
 	Effect   Effect
 	Conflict []Conflict
+
+	// Deprecated is the version from which the setting should not be used; zero:
+	// none. Instead says what to use.
+	Deprecated Version
+	Instead    string
 
 	Doc string // one or two sentences
 	URL string // RabbitMQ's page
 }
 
 // SpecKey is the setting's name in a spec: message_ttl.
-func (s *Setting) SpecKey() string { return strings.ReplaceAll(s.Name, "-", "_") }
+func (s *Setting) SpecKey() string {
+	if s.SpecName != "" {
+		return s.SpecName
+	}
+	return strings.ReplaceAll(s.Name, "-", "_")
+}
 
 // TakesArgument reports whether queues of type t accept and act on the argument
 // in version v.
 func (s *Setting) TakesArgument(t topology.QueueType, v Version) bool {
 	return has(s.Arguments, t, v)
+}
+
+// IsUnchecked reports whether version v takes the argument on queues of type t
+// with any value, or without acting on it, and says nothing.
+func (s *Setting) IsUnchecked(t topology.QueueType, v Version) bool {
+	return has(s.Unchecked, t, v)
 }
 
 // TakesPolicy reports whether version v accepts the policy key at all.
@@ -173,13 +212,17 @@ func inRanges(list []Range, v Version) bool {
 	return false
 }
 
-var byName, byArgument, byPolicyKey = index()
+var byName, bySpecKey, byArgument, byPolicyKey = index()
 
-func index() (name, argument, policy map[string]*Setting) {
-	name, argument, policy = map[string]*Setting{}, map[string]*Setting{}, map[string]*Setting{}
+func index() (name, spec, argument, policy map[string]*Setting) {
+	name, spec = map[string]*Setting{}, map[string]*Setting{}
+	argument, policy = map[string]*Setting{}, map[string]*Setting{}
 	for i := range Settings {
 		s := &Settings[i]
 		name[s.Name] = s
+		// The name in snake case is understood too where SpecName differs.
+		spec[strings.ReplaceAll(s.Name, "-", "_")] = s
+		spec[s.SpecKey()] = s
 		if s.Argument != "" {
 			argument[s.Argument] = s
 		}
@@ -187,19 +230,14 @@ func index() (name, argument, policy map[string]*Setting) {
 			policy[s.PolicyKey] = s
 		}
 	}
-	return name, argument, policy
+	return name, spec, argument, policy
 }
 
 // Lookup finds a setting by its canonical name ("message-ttl"); nil: unknown.
 func Lookup(name string) *Setting { return byName[name] }
 
 // LookupSpecKey finds a setting by its spec key ("message_ttl"); nil: unknown.
-func LookupSpecKey(key string) *Setting {
-	if strings.Contains(key, "-") {
-		return nil
-	}
-	return byName[strings.ReplaceAll(key, "_", "-")]
-}
+func LookupSpecKey(key string) *Setting { return bySpecKey[key] }
 
 // LookupArgument finds a setting by its argument ("x-message-ttl"); nil: unknown.
 func LookupArgument(name string) *Setting { return byArgument[name] }
@@ -208,49 +246,69 @@ func LookupArgument(name string) *Setting { return byArgument[name] }
 func LookupPolicyKey(key string) *Setting { return byPolicyKey[key] }
 
 // CheckValue says what is wrong with a canonical value for the setting, "" when
-// nothing is. It knows type, range and allowed words, as the strictest version
-// wants them.
-func (s *Setting) CheckValue(v any) string {
-	switch s.Value {
-	case Boolean:
-		if _, ok := v.(bool); !ok {
-			return fmt.Sprintf("must be true or false, not %s", topology.Text(v))
+// nothing is. It knows type, range and allowed words as the whole row gives them;
+// CheckValueFor also knows what is narrower for a type and a version.
+func (s *Setting) CheckValue(v any) string { return s.check(v, s.Min, s.Max, s.Enum) }
+
+// CheckValueFor is CheckValue for queues of type t in version v, set by argument
+// or by policy. When the value is right elsewhere, the answer says what happens to
+// it here.
+func (s *Setting) CheckValueFor(value any, t topology.QueueType, v Version, by topology.By) string {
+	if wrong := s.CheckValue(value); wrong != "" {
+		return wrong
+	}
+	for _, n := range s.Narrow {
+		if n.QueueType != t || !n.Has(v) || !n.covers(by) {
+			continue
 		}
-	case Text, Age:
-		text, ok := v.(string)
-		if !ok {
-			return fmt.Sprintf("must be a text, not %s", topology.Text(v))
+		lo, hi, enum := n.Min, n.Max, s.Enum
+		if n.Enum != nil {
+			enum = n.Enum
 		}
-		return s.checkText(text)
-	default:
-		n, ok := v.(int64)
-		if !ok {
-			return fmt.Sprintf("must be an integer (%s), not %s", s.Value, topology.Text(v))
-		}
-		if n < s.Min {
-			return fmt.Sprintf("must be at least %d, not %d", s.Min, n)
-		}
-		if s.Max != 0 && n > s.Max {
-			return fmt.Sprintf("must be at most %d, not %d", s.Max, n)
+		if wrong := s.check(value, lo, hi, enum); wrong != "" {
+			return fmt.Sprintf("%s on a %s queue of RabbitMQ %s (%s)", wrong, t, v, n.Why)
 		}
 	}
 	return ""
 }
 
-func (s *Setting) checkText(text string) string {
-	if s.Value == Age {
-		if _, err := ParseAge(text); err != nil {
-			return err.Error()
+func (n *Narrow) covers(by topology.By) bool {
+	return by == topology.ByArgument && n.ByArgument || by == topology.ByPolicy && n.ByPolicy
+}
+
+func (s *Setting) check(v any, lo, hi int64, enum []string) string {
+	switch s.Value {
+	case Any:
+		return ""
+	case Boolean:
+		if _, ok := v.(bool); !ok {
+			return fmt.Sprintf("must be true or false, not %s", topology.Text(v))
 		}
 		return ""
-	}
-	if s.Enum == nil {
-		return ""
-	}
-	for _, e := range s.Enum {
-		if e == text {
+	case Text, Age:
+		text, ok := v.(string)
+		if !ok {
+			return fmt.Sprintf("must be a text, not %s", topology.Text(v))
+		}
+		if s.Value == Age {
+			if _, err := ParseAge(text); err != nil {
+				return err.Error()
+			}
 			return ""
 		}
+		if enum != nil && !slices.Contains(enum, text) {
+			return fmt.Sprintf("must be one of %s, not %q", strings.Join(enum, ", "), text)
+		}
+		return ""
 	}
-	return fmt.Sprintf("must be one of %s, not %q", strings.Join(s.Enum, ", "), text)
+	n, ok := v.(int64)
+	switch {
+	case !ok:
+		return fmt.Sprintf("must be an integer (%s), not %s", s.Value, topology.Text(v))
+	case n < lo:
+		return fmt.Sprintf("must be at least %d, not %d", lo, n)
+	case hi != 0 && n > hi:
+		return fmt.Sprintf("must be at most %d, not %d", hi, n)
+	}
+	return ""
 }
