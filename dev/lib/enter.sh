@@ -6,13 +6,9 @@ set -euo pipefail
 root=$1 dir=$2 pidfile=$3
 shift 3
 
-# /proc is still that of the caller's namespace: this is the pid that the caller sees, which exec keeps. No subshell may read it.
-read -r stat </proc/self/stat
-if [ -n "$pidfile" ]; then
-	read -r -a field <<<"${stat##*) }"
-	echo "${stat%% *} ${field[19]}" >"$pidfile.new" # the start time tells it from a later process with the same number
-	mv "$pidfile.new" "$pidfile"
-fi
+# shellcheck source=dev/lib/pidfile.sh
+. "${BASH_SOURCE[0]%/*}/pidfile.sh"
+[ -z "$pidfile" ] || write_pid "$pidfile"
 
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root" # all nodes share it

@@ -81,11 +81,10 @@ prepare() {
 	{
 		printf '%s=%q\n' version "$(version_in "$root")" suite "$suite" root "$root" name "$name@localhost" owner "$RABBITCTL_BROKER_OWNER"
 		printf '%s=%q\n' amqp "${PORTS[0]}" management "${PORTS[1]}" distribution "${PORTS[2]}" epmd "${epmd:-${PORTS[3]}}"
-		printf 'defaults=%q\n' "$DEFAULTS"
 	} >"$dir/node.env"
 
 	{
-		echo "cluster_name = ${dir##*/}" # by default it is the machine's name, alike on all of them
+		echo "cluster_name = ${CLUSTER_NAME:-${dir##*/}}" # by default it is the machine's name, alike on all of them
 		echo "management.tcp.ip = 127.0.0.1"
 		echo "management.tcp.port = ${PORTS[1]}"
 		# The machine's memory and disk are not what is being tested.
@@ -114,9 +113,6 @@ enter() {
 	local dir=$1 pidfile=$2 lock
 	shift 2
 	. "$dir/node.env"
-	local arguments='-kernel inet_dist_use_interface {127,0,0,1}'
-	# Idle schedulers that spin take the cores from the tests.
-	[ -n "$defaults" ] || arguments+=' +sbwt none +sbwtdcpu none +sbwtdio none'
 	exec {lock}>"$ROOTS/$suite.lock"
 	flock -s "$lock" # inherited: it is held as long as the node runs, and keeps wipe away
 	[ -d "$root" ] || die "$root is gone"
@@ -127,7 +123,7 @@ enter() {
 		ERL_EPMD_PORT="$epmd" ERL_EPMD_ADDRESS=127.0.0.1 \
 		RABBITMQ_MNESIA_BASE=/mnt/data RABBITMQ_LOG_BASE=/mnt/log RABBITMQ_LOGS=/mnt/log/node.log \
 		RABBITMQ_ENABLED_PLUGINS_FILE=/mnt/plugins RABBITMQ_CONFIG_FILE=/mnt/rabbitmq.conf RABBITMQ_ADVANCED_CONFIG_FILE=/mnt/advanced.config \
-		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="$arguments" \
+		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='-kernel inet_dist_use_interface {127,0,0,1}' \
 		RUNNING_UNDER_SYSTEMD=true "$@" # so that rabbitmq-server becomes the VM instead of waiting for it
 }
 
@@ -141,16 +137,19 @@ spawn() {
 	}
 }
 
-booted() {
-	local line
-	grep -q 'completed with' "$1/log/console.log" || return 1
+# request DIR PATH: what the management API answers to a GET, headers included. Without curl, which may not be there.
+request() {
 	(
 		. "$1/node.env"
 		exec 3<>"/dev/tcp/127.0.0.1/$management" || exit 1
-		printf 'GET /api/overview HTTP/1.0\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n' >&3
-		read -r line <&3
-		[[ $line == *' 200 '* ]]
+		printf 'GET %s HTTP/1.0\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n' "$2" >&3
+		cat <&3
 	) 2>/dev/null
+}
+
+booted() {
+	grep -q 'completed with' "$1/log/console.log" || return 1
+	[[ $(request "$1" /api/overview | head -n 1) == *' 200 '* ]]
 }
 
 await_boot() {
@@ -186,6 +185,7 @@ finish() {
 	local pid
 	pid=$(vm_pid "$1") || return 0
 	kill "-$2" "$pid"
+	kill -CONT "$pid" 2>/dev/null || true # it may be paused
 	await "$3" gone "$1" || {
 		kill -KILL "$pid" 2>/dev/null || true
 		await 100 gone "$1" || die "process $pid does not end"
@@ -194,6 +194,7 @@ finish() {
 
 remove() {
 	local node
+	unwatch "$1"
 	for node in "$1"/[1-9]*; do
 		[ ! -d "$node" ] || finish "$node" KILL 100
 	done
@@ -203,6 +204,18 @@ remove() {
 		await 100 gone "$1" epmd || true
 	fi
 	rm -rf "$1"
+}
+
+# Ends the node when process PID ends, however that happens: a test that times out or is killed cleans up nothing itself.
+watch() { # DIR PID
+	setsid bash "$LIB/watch.sh" "$1" "$2" "$SELF" </dev/null >/dev/null 2>&1 &
+	await 100 test -e "$1/watch.pid" || die "could not watch process $2"
+}
+
+unwatch() {
+	local pid
+	pid=$(vm_pid "$1" watch) || return 0
+	[ "$pid" = $$ ] || kill -KILL -- "-$pid" 2>/dev/null || true # not itself: it stops the node by this very script
 }
 
 cmd_stop() {
@@ -230,6 +243,18 @@ cmd_halt() {
 	local dir
 	dir=$(known "${1:?halt needs a folder}")
 	finish "$dir" TERM 600
+}
+
+cmd_pause() {
+	local dir
+	dir=$(known "${1:?pause needs a folder}")
+	kill -STOP "$(vm_pid "$dir")"
+}
+
+cmd_resume() {
+	local dir
+	dir=$(known "${1:?resume needs a folder}")
+	kill -CONT "$(vm_pid "$dir")"
 }
 
 cmd_kill() {
