@@ -1,0 +1,164 @@
+// Package apply carries a plan out through an interface that it owns. It runs
+// independent changes side by side, starts a change only when everything that it
+// needs is done, repeats what a fault interrupted, and reports for every change
+// whether it was done, failed or was not tried.
+//
+// It knows plans and objects, but no protocol: internal/broker implements
+// Broker. The package serves the command; its Go API may change.
+package apply
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+	"github.com/rabbitctl/rabbitctl/plan"
+)
+
+// Broker makes one change to a RabbitMQ broker. Its methods are called
+// concurrently, except for policies, which come one at a time. They return when
+// the context is done. They may be called again for the same object after a
+// fault, so that they have to be idempotent.
+//
+// An error may have these methods, itself or in what it wraps:
+//
+//	Unknown() bool    the request was sent and no answer came: it may have been carried out
+//	Transient() bool  trying again later may help: no connection, a 5xx, a node going down
+//	NotFound() bool   the object, or what it stands on, does not exist
+//
+// Any other error is the broker's final word on that object.
+type Broker interface {
+	// Create declares an object that does not exist, or exists as it is wanted.
+	Create(ctx context.Context, o topology.Object) error
+	// Update changes an object in place.
+	Update(ctx context.Context, o topology.Object) error
+	// Delete removes an object. One that is not there is a success, or an error
+	// that says NotFound.
+	Delete(ctx context.Context, o topology.Object) error
+}
+
+// Options say how a plan is carried out. The zero value is usable.
+type Options struct {
+	// Parallel is how many changes run at once; 0: 16, more than which does not
+	// make a broker faster.
+	Parallel int
+	// SkipBlocked carries out the rest of a plan that has blocked changes.
+	SkipBlocked bool
+	// Observer is told of the progress; nil: nobody.
+	Observer Observer
+	// Timeout is how long a change that meets faults is tried again, and how long
+	// the run goes on while the broker answers nothing; 0: one minute.
+	Timeout time.Duration
+	// Grace is how long running changes may go on after the context is cancelled;
+	// 0: ten seconds.
+	Grace time.Duration
+	// Backoff is the wait before a change is tried again.
+	Backoff Backoff
+}
+
+// Backoff is an exponential wait with jitter: of each wait one half is fixed
+// and the other random, so that several runs do not return in step.
+type Backoff struct {
+	First time.Duration // before the first repetition; 0: 100 ms
+	Max   time.Duration // the longest wait; 0: 5 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.Backoff.First <= 0 {
+		o.Backoff.First = 100 * time.Millisecond
+	}
+	if o.Backoff.Max <= 0 {
+		o.Backoff.Max = 5 * time.Second
+	}
+	return o
+}
+
+// Run carries out p. The error is a refusal before anything was tried:
+// *PlanError for a plan that contradicts itself, *ReplaceError for one with a
+// replacement, *BlockedError for one with blocked changes unless
+// Options.SkipBlocked. What happened to each change is in the Result, which is
+// never nil.
+//
+// When ctx is cancelled no further change is started, and those that run are
+// finished.
+func Run(ctx context.Context, p *plan.Plan, b Broker, o Options) (*Result, error) {
+	o = o.withDefaults()
+	g, err := newGraph(p)
+	if err != nil {
+		return &Result{}, err
+	}
+	r := newRun(g, b, o)
+	if err := refuse(p, o); err != nil {
+		return r.result(err), err
+	}
+	r.loop(ctx)
+	return r.result(r.stopped), nil
+}
+
+func refuse(p *plan.Plan, o Options) error {
+	if blocked := p.BlockedChanges(); len(blocked) > 0 && !o.SkipBlocked {
+		return &BlockedError{Changes: blocked}
+	}
+	var replaces []*plan.Change
+	for _, c := range p.Changes {
+		if c.Action == plan.Replace && len(c.Blocked) == 0 {
+			replaces = append(replaces, c)
+		}
+	}
+	if len(replaces) > 0 {
+		return &ReplaceError{Changes: replaces}
+	}
+	return nil
+}
+
+// perform makes one attempt at a change. absent reports that there was nothing
+// to delete.
+func perform(ctx context.Context, b Broker, c *plan.Change) (absent bool, err error) {
+	switch c.Action {
+	case plan.Create:
+		return false, b.Create(ctx, c.After)
+	case plan.Update:
+		return false, b.Update(ctx, c.After)
+	}
+	err = b.Delete(ctx, c.Before)
+	if err != nil && !isUnknown(err) && isNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// isUnknown also holds for an attempt that was given up while it ran.
+func isUnknown(err error) bool {
+	var e interface{ Unknown() bool }
+	if errors.As(err, &e) {
+		return e.Unknown()
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func isTransient(err error) bool {
+	return says(err, func(e interface{ Transient() bool }) bool { return e.Transient() })
+}
+
+func isNotFound(err error) bool {
+	return says(err, func(e interface{ NotFound() bool }) bool { return e.NotFound() })
+}
+
+// says asks the outermost error of the chain that has the method.
+func says[E any](err error, ask func(E) bool) bool {
+	var e E
+	return errors.As(err, &e) && ask(e)
+}
