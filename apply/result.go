@@ -2,8 +2,8 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/plan"
 )
 
@@ -12,9 +12,11 @@ type Outcome struct {
 	Change *plan.Change
 	// Err is why the change failed, or why the run stopped before it was tried.
 	Err error
-	// Because is the failed or blocked change that this one waits for, the first
-	// in plan order when there are several; nil when the run stopped.
-	Because *plan.Change
+	// Cause is the failed or blocked change that this one waits for, the first in
+	// plan order when there are several; nil when there is none.
+	Cause *plan.Change
+	// Because puts Cause into words, or says why a change is blocked.
+	Because string
 	// Attempts is how often the change was tried.
 	Attempts int
 	// Unknown says that an attempt was left without an answer: the broker may
@@ -71,7 +73,7 @@ func (r *Result) Status() Status {
 // blocked change.
 func (r *Result) cutShort() bool {
 	for _, o := range r.NotTried {
-		if o.Because == nil || len(o.Because.Blocked) == 0 {
+		if o.Cause == nil || len(o.Cause.Blocked) == 0 {
 			return true
 		}
 	}
@@ -94,11 +96,42 @@ func (r *Result) Changed() bool {
 	return false
 }
 
+// Refused reports whether something was tried and the broker refused all of it,
+// so that it is certainly as it was.
+func (r *Result) Refused() bool {
+	return len(r.Failed) > 0 && !r.Changed()
+}
+
+// BlockedOutcomes is how blocked changes stand in a Result, for showing them
+// without a run.
+func BlockedOutcomes(changes []*plan.Change) []Outcome {
+	var list []Outcome
+	for _, c := range changes {
+		list = append(list, Outcome{Change: c, Because: blockedBecause(c)})
+	}
+	return list
+}
+
+func blockedBecause(c *plan.Change) string {
+	var all []string
+	for _, b := range c.Blocked {
+		all = append(all, b.Text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func waitsFor(cause *plan.Change) string {
+	if len(cause.Blocked) > 0 {
+		return fmt.Sprintf("needs %s, which is blocked", cause.Key)
+	}
+	return fmt.Sprintf("needs %s, which failed", cause.Key)
+}
+
 // Verify compares what a plan computed after the run still wants to change with
 // what the run left undone, and returns the rest in plan order: differences that
 // the run should have removed. None: the run did what it says.
-func (r *Result) Verify(after *plan.Plan) []*plan.Change {
-	if after == nil {
+func Verify(r *Result, after *plan.Plan) []*plan.Change {
+	if r == nil || after == nil {
 		return nil
 	}
 	undone := map[string]bool{}
@@ -116,24 +149,6 @@ func (r *Result) Verify(after *plan.Plan) []*plan.Change {
 	return differences
 }
 
-// Reason says in one line, safe for a terminal, why a change was not done, and
-// is empty when there is nothing to say.
-func (o Outcome) Reason() string {
-	switch {
-	case o.Because != nil && len(o.Because.Blocked) > 0:
-		return text.Line(fmt.Sprintf("needs %s, which is blocked", o.Because.Key))
-	case o.Because != nil:
-		return text.Line(fmt.Sprintf("needs %s, which failed", o.Because.Key))
-	case o.Err != nil:
-		return text.Line(o.Err.Error())
-	case o.Absent:
-		return "already absent"
-	case o.Change != nil && len(o.Change.Blocked) > 0:
-		return text.Line(o.Change.Blocked[0].Text)
-	}
-	return ""
-}
-
 // result sorts the changes into the lists. stopped is why those that nothing
 // kept from being tried were not.
 func (r *run) result(stopped error) *Result {
@@ -149,10 +164,12 @@ func (r *run) result(stopped error) *Result {
 		case failed:
 			res.Failed = append(res.Failed, o)
 		case blocked:
+			o.Because = blockedBecause(c)
 			res.Blocked = append(res.Blocked, o)
 		default:
 			if causes[i] >= 0 {
-				o.Because = r.changes[causes[i]]
+				o.Cause = r.changes[causes[i]]
+				o.Because = waitsFor(o.Cause)
 			} else {
 				o.Err = stopped
 			}

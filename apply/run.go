@@ -294,7 +294,7 @@ func (r *run) answered(a answer, now time.Time) {
 		r.again(a.index, wait)
 	}
 	spent := now.Sub(r.silence)
-	if r.stopped == nil && r.left() && spent+r.nextTry.Sub(now) > r.opts.Timeout {
+	if r.stopped == nil && r.othersLeft(a.index) && spent+r.nextTry.Sub(now) > r.opts.Timeout {
 		r.stopped = &OutageError{Silent: spent, Last: a.err}
 	}
 }
@@ -311,9 +311,13 @@ func (r *run) unanswered(now time.Time) {
 	r.nextTry = now.Add(r.backoff(r.faults))
 }
 
-// left reports whether anything could still be started.
-func (r *run) left() bool {
-	return len(r.suspects)+len(r.retries)+len(r.fresh[0])+len(r.fresh[1]) > 0
+// othersLeft reports whether anything but change i could still be started.
+func (r *run) othersLeft(i int) bool {
+	left := len(r.suspects) + len(r.retries) + len(r.fresh[0]) + len(r.fresh[1])
+	if r.steps[i].state == ready {
+		left--
+	}
+	return left > 0
 }
 
 // backoff is the wait after n faults.

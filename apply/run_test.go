@@ -75,11 +75,11 @@ func TestFailureStopsOnlyWhatNeedsIt(t *testing.T) {
 		res := mustRun(t, t.Context(), p, b, Options{Observer: rec})
 		wantLists(t, res, []string{"queue/a", "queue/other"}, []string{"queue/dead"}, []string{"queue/work", "queue/late"}, nil)
 		for _, o := range res.NotTried {
-			if o.Because == nil || o.Because.ID != "queue/dead" {
-				t.Errorf("%s is not tried because of %v", o.Change.ID, o.Because)
+			if o.Cause == nil || o.Cause.ID != "queue/dead" {
+				t.Errorf("%s is not tried because of %v", o.Change.ID, o.Cause)
 			}
-			if want := `needs queue "dead" in virtual host "/", which failed`; o.Reason() != want {
-				t.Errorf("reason %q, want %q", o.Reason(), want)
+			if want := `needs queue "dead" in virtual host "/", which failed`; o.Because != want {
+				t.Errorf("reason %q, want %q", o.Because, want)
 			}
 		}
 		if !errors.Is(res.Failed[0].Err, errRefused) || res.Failed[0].Attempts != 1 {
@@ -169,10 +169,10 @@ func TestBlocked(t *testing.T) {
 	if res.Status() != BlockedLeft {
 		t.Errorf("status %s", res.Status())
 	}
-	if got := res.NotTried[1].Reason(); got != `needs queue "b" in virtual host "/", which is blocked` {
+	if got := res.NotTried[1].Because; got != `needs queue "b" in virtual host "/", which is blocked` {
 		t.Errorf("reason %q", got)
 	}
-	if got := res.Blocked[0].Reason(); got != "40 messages would be lost" {
+	if got := res.Blocked[0].Because; got != "40 messages would be lost" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -197,7 +197,7 @@ func TestAbsentDeleteIsDone(t *testing.T) {
 	b.faults = func(string, int) error { return errAbsent }
 	res := mustRun(t, t.Context(), &plan.Plan{Changes: []*plan.Change{remove("a"), queue("b")}}, b, Options{})
 	wantLists(t, res, []string{"queue/a"}, []string{"queue/b"}, nil, nil)
-	if o := res.Done[0]; !o.Absent || o.Err != nil || o.Reason() != "already absent" {
+	if o := res.Done[0]; !o.Absent || o.Err != nil {
 		t.Errorf("outcome %+v", o)
 	}
 	if res.Status() != NothingChanged {
@@ -245,11 +245,11 @@ func TestPersistentFaultFailsAloneAfterTimeout(t *testing.T) {
 			if took := time.Since(started); took > 35*time.Second || took < 20*time.Second {
 				t.Errorf("took %s", took)
 			}
-			if res.Stopped != nil || res.NotTried[0].Because != changes[0] {
-				t.Errorf("stopped %v, because %v", res.Stopped, res.NotTried[0].Because)
+			if res.Stopped != nil || res.NotTried[0].Cause != changes[0] {
+				t.Errorf("stopped %v, because %v", res.Stopped, res.NotTried[0].Cause)
 			}
-			if !strings.Contains(res.Failed[0].Reason(), "500 internal error") {
-				t.Errorf("reason %q", res.Failed[0].Reason())
+			if !strings.Contains(res.Failed[0].Err.Error(), "500 internal error") {
+				t.Errorf("error %v", res.Failed[0].Err)
 			}
 		})
 	}
@@ -317,7 +317,7 @@ func TestBrokerRestart(t *testing.T) {
 		if res.Status() != Complete {
 			t.Errorf("status %s: %d failed, first %v", res.Status(), len(res.Failed), res.Failed[0].Err)
 		}
-		if took := time.Now().Sub(back); took > 8*time.Second {
+		if took := time.Since(back); took > 8*time.Second {
 			t.Errorf("went on %s after the broker was back", took)
 		}
 	})
@@ -380,8 +380,8 @@ func TestInterrupt(t *testing.T) {
 		if len(res.Done) != 8 || len(res.Failed) != 0 || len(res.NotTried) != 4 || res.Stopped != cause {
 			t.Errorf("%+v", res)
 		}
-		if got := res.NotTried[0].Reason(); got != "lock lost" {
-			t.Errorf("reason %q", got)
+		if res.NotTried[0].Err != cause {
+			t.Errorf("not tried: %v", res.NotTried[0].Err)
 		}
 		if res.Status() != Partial {
 			t.Errorf("status %s", res.Status())
