@@ -48,8 +48,10 @@ type Winner string
 // Winners.
 const (
 	SmallerWins  Winner = "smaller"
+	LargerWins   Winner = "larger"
 	ArgumentWins Winner = "argument"
 	PolicyWins   Winner = "policy"
+	OperatorWins Winner = "operator"
 )
 
 // Support says that a queue type knows a setting in a range of versions.
@@ -64,10 +66,17 @@ type Conflict struct {
 	QueueType topology.QueueType
 	Range
 	// ArgumentPolicy decides between argument and policy, ArgumentOperator
-	// between argument and operator policy; between policy and operator policy
-	// the smaller number wins and, for texts, the operator policy.
+	// between argument and operator policy. PolicyWins there means the operator
+	// policy.
 	ArgumentPolicy   Winner
 	ArgumentOperator Winner
+}
+
+// Default is what is in effect where nothing is set.
+type Default struct {
+	QueueType topology.QueueType
+	Range
+	Value any // int64 or string
 }
 
 // Narrow holds tighter limits on the value for a queue type in a range of
@@ -80,7 +89,10 @@ type Narrow struct {
 	// Min and Max replace those of the row; Enum does when it is not nil.
 	Min, Max int64
 	Enum     []string
-	Why      string // what happens to other values
+	// Refused: the broker refuses other values. Elsewhere it takes them and does
+	// what Why says.
+	Refused bool
+	Why     string
 }
 
 // Setting is one row of the table. A row is plain data.
@@ -105,8 +117,11 @@ type Setting struct {
 
 	// Arguments lists the queue types that accept the argument and act on it.
 	Arguments []Support
-	// Unchecked lists where the broker takes the argument with any value, or
-	// without acting on it, and says nothing.
+	// Idle lists where the broker accepts the argument, checks its value and does
+	// nothing with it.
+	Idle []Support
+	// Unchecked lists where the broker takes the argument with any value of any
+	// kind. Where Arguments does not have the type too, it does nothing with it.
 	Unchecked []Support
 	// Compared lists where a redeclaration with another value is refused (406);
 	// elsewhere it is silently accepted and changes nothing.
@@ -128,6 +143,15 @@ type Setting struct {
 
 	Effect   Effect
 	Conflict []Conflict
+	// Merge says who wins between policy and operator policy; empty where no
+	// operator policy takes the key, or where the two cannot stand together.
+	Merge Winner
+	// Unlimited are the versions in which a negative number is no limit and loses
+	// against every other.
+	Unlimited []Range
+	// Defaults are listed where the broker's own choice matters to a topology and
+	// no configuration changes it.
+	Defaults []Default
 
 	// Deprecated is the version from which the setting should not be used; zero:
 	// none. Instead says what to use.
@@ -152,8 +176,14 @@ func (s *Setting) TakesArgument(t topology.QueueType, v Version) bool {
 	return has(s.Arguments, t, v)
 }
 
-// IsUnchecked reports whether version v takes the argument on queues of type t
-// with any value, or without acting on it, and says nothing.
+// IgnoresArgument reports whether version v accepts the argument on queues of
+// type t and does nothing with it.
+func (s *Setting) IgnoresArgument(t topology.QueueType, v Version) bool {
+	return !s.TakesArgument(t, v) && (has(s.Idle, t, v) || has(s.Unchecked, t, v))
+}
+
+// IsUnchecked reports whether version v takes any value of the argument on queues
+// of type t, also a wrong one.
 func (s *Setting) IsUnchecked(t topology.QueueType, v Version) bool {
 	return has(s.Unchecked, t, v)
 }
@@ -192,6 +222,28 @@ func (s *Setting) Wins(t topology.QueueType, v Version) (policy, operator Winner
 		}
 	}
 	return ArgumentWins, ArgumentWins
+}
+
+// IsUnlimited reports whether the value means no limit in version v.
+func (s *Setting) IsUnlimited(value any, v Version) bool {
+	n, ok := value.(int64)
+	return ok && n < 0 && inRanges(s.Unlimited, v)
+}
+
+// DefaultFor is what is in effect on queues of type t in version v where nothing
+// is set; nil: the table does not say.
+func (s *Setting) DefaultFor(t topology.QueueType, v Version) any {
+	for _, d := range s.Defaults {
+		if d.QueueType == t && d.Has(v) {
+			return d.Value
+		}
+	}
+	return nil
+}
+
+// IsDeprecated reports whether version v deprecates the setting.
+func (s *Setting) IsDeprecated(v Version) bool {
+	return !s.Deprecated.IsZero() && Range{Since: s.Deprecated}.Has(v)
 }
 
 func has(list []Support, t topology.QueueType, v Version) bool {
@@ -266,10 +318,17 @@ func (s *Setting) CheckValueFor(value any, t topology.QueueType, v Version, by t
 			enum = n.Enum
 		}
 		if wrong := s.check(value, lo, hi, enum); wrong != "" {
-			return fmt.Sprintf("%s on a %s queue of RabbitMQ %s (%s)", wrong, t, v, n.Why)
+			return fmt.Sprintf("%s on a %s queue of RabbitMQ %s (%s)", wrong, t, v, n.consequence())
 		}
 	}
 	return ""
+}
+
+func (n *Narrow) consequence() string {
+	if n.Refused {
+		return "the broker refuses it"
+	}
+	return n.Why
 }
 
 func (n *Narrow) covers(by topology.By) bool {

@@ -15,6 +15,7 @@ var lifetimeSettings = []Setting{
 			{QueueType: quorum, Range: until40, ArgumentPolicy: PolicyWins, ArgumentOperator: PolicyWins},
 			smallerWins,
 		},
+		Merge: SmallerWins,
 		Doc: "After how long without use the queue is deleted, with its messages and without dead-lettering them. " +
 			"Consumers, gets and redeclarations are use; publishing is none.",
 		URL: "https://www.rabbitmq.com/docs/ttl#queue-ttl",
@@ -30,6 +31,7 @@ var lifetimeSettings = []Setting{
 		PolicyActs:     []Support{{classic, always}, {quorum, always}},
 		Effect:         NewMessages,
 		Conflict:       []Conflict{smallerWins},
+		Merge:          SmallerWins,
 		Doc: "How long a message may wait before it is dead-lettered or dropped. 0 dead-letters what no consumer takes " +
 			"at once. A changed policy acts on messages published after it.",
 		URL: "https://www.rabbitmq.com/docs/ttl#per-queue-message-ttl",

@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// Version is a RabbitMQ version. The zero Version means unknown.
+// Version is a RabbitMQ version. The zero Version means unknown. Patch 0 stands for
+// the series, which ranges read as its newest release: who says 4.3 means a 4.3 that
+// is kept up to date, and 4.3.0 itself is not told apart from it.
 type Version struct{ Major, Minor, Patch int }
 
 // V is the version major.minor.0.
@@ -34,7 +36,7 @@ func ParseVersion(s string) (Version, error) {
 	var n [4]int
 	for i, p := range parts {
 		v, err := strconv.Atoi(p)
-		if err != nil || v < 0 || v > 9999 {
+		if err != nil || v < 0 || v > newestPatch {
 			return Version{}, fmt.Errorf("%q is no RabbitMQ version such as 4.3 or 3.10.8", s)
 		}
 		n[i] = v
@@ -74,7 +76,26 @@ func (v Version) String() string {
 // Until is open.
 type Range struct{ Since, Until Version }
 
+// newestPatch is above every patch release.
+const newestPatch = 9999
+
 // Has reports whether v lies in the range.
 func (r Range) Has(v Version) bool {
+	if v.Patch == 0 && !v.IsZero() {
+		v.Patch = newestPatch
+	}
 	return v.AtLeast(r.Since) && (r.Until.IsZero() || v.Below(r.Until))
+}
+
+// String is "" for every version, "from 4.0", "before 4.0" or both.
+func (r Range) String() string {
+	switch {
+	case r.Since.IsZero() && r.Until.IsZero():
+		return ""
+	case r.Until.IsZero():
+		return "from " + r.Since.String()
+	case r.Since.IsZero():
+		return "before " + r.Until.String()
+	}
+	return "from " + r.Since.String() + ", before " + r.Until.String()
 }
