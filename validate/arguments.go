@@ -1,0 +1,76 @@
+package validate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+// eachArgument calls f for every argument of our queues that the catalog knows.
+func (p *Pass) eachArgument(f func(q *topology.Queue, row *catalog.Setting, value any, at topology.Position)) {
+	for _, q := range p.ours() {
+		for _, name := range q.Arguments.Keys() {
+			if row := catalog.LookupArgument(name); row != nil {
+				f(q, row, q.Arguments[name], argumentAt(q, name))
+			}
+		}
+	}
+}
+
+// argumentAt is where an argument is written, raw or as a setting.
+func argumentAt(q *topology.Queue, name string) topology.Position {
+	if at, ok := intent(q).At["arguments."+name]; ok {
+		return at
+	}
+	if row := catalog.LookupArgument(name); row != nil {
+		return place(q, row.Name)
+	}
+	return q.Position
+}
+
+// eachPolicySetting calls f for every setting that the spec wants on a queue and
+// gives by a generated policy.
+func (p *Pass) eachPolicySetting(f func(q *topology.Queue, row *catalog.Setting, s topology.SettingValue)) {
+	for _, q := range p.ours() {
+		in := intent(q)
+		for _, name := range sortedKeys(in.Settings) {
+			row := catalog.Lookup(name)
+			if s := in.Settings[name]; row != nil && s.By == topology.ByPolicy {
+				f(q, row, s)
+			}
+		}
+	}
+}
+
+// typesThat lists the queue types for which something holds on any version.
+func (s *state) typesThat(holds func(topology.QueueType, catalog.Version) bool) []string {
+	var types []string
+	for _, t := range topology.QueueTypes {
+		if slices.ContainsFunc(s.versions, func(v catalog.Version) bool { return holds(t, v) }) {
+			types = append(types, string(t))
+		}
+	}
+	return types
+}
+
+// leaveOut is what to do about a setting that is of no use.
+func leaveOut(row *catalog.Setting) string {
+	if why, ok := strings.CutPrefix(row.Instead, "nothing: "); ok {
+		return "Leave it out: " + why + "."
+	}
+	if row.Instead != "" {
+		return "Use " + row.Instead + " instead."
+	}
+	return "Leave it out."
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

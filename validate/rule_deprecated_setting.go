@@ -1,0 +1,58 @@
+package validate
+
+import (
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+var deprecatedSetting = Rule{
+	Code: "deprecated-setting", Severity: diag.Warning,
+	Summary: "A setting is deprecated, or no longer does anything.",
+	Doc: "`queue-mode` does nothing from 3.12 on, `max-in-memory-*` from 4.0 on. `queue-master-locator` is refused from 4.3 " +
+		"on, the `ha-*` policy keys are from 4.0 on.",
+	Fix: "Leave it out, or use what replaces it.",
+	Check: func(p *Pass) {
+		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, _ any, at topology.Position) {
+			t := p.typeOf(q)
+			p.onVersions(q, at, func(v catalog.Version) problem {
+				return deprecated(q, row, v, row.TakesArgument(t, v), row.IsUnchecked(t, v))
+			})
+		})
+		p.eachPolicySetting(func(q *topology.Queue, row *catalog.Setting, s topology.SettingValue) {
+			t := p.typeOf(q)
+			p.onVersions(q, s.Position, func(v catalog.Version) problem {
+				return deprecated(q, row, v, row.PolicyActsOn(t, v), row.TakesPolicy(v))
+			})
+		})
+		for _, policy := range p.specPolicies() {
+			for _, key := range policy.Definition.Keys() {
+				row := catalog.LookupPolicyKey(key)
+				if row == nil {
+					continue
+				}
+				p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
+					acts := false
+					for _, t := range topology.QueueTypes {
+						acts = acts || row.PolicyActsOn(t, v)
+					}
+					return deprecated(policy, row, v, acts, row.TakesPolicy(v))
+				})
+			}
+		}
+	},
+}
+
+// deprecated words the finding: the setting works, or is only taken.
+func deprecated(o topology.Object, row *catalog.Setting, v catalog.Version, works, taken bool) problem {
+	if !isDeprecated(row, v) || !works && !taken {
+		return problem{}
+	}
+	what := "is deprecated"
+	if !works {
+		what = "does nothing"
+	}
+	k := o.Key()
+	return problemf("%s %q sets %s, which %s", k.Kind.Title(), k.Name, row.Name, what).
+		like("set %s, which %s", row.Name, what).do("%s", leaveOut(row))
+}
