@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dlclark/regexp2"
+
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
+)
+
+// matchTimeout is how long one name may take. The broker gives a pattern up too,
+// by a limit on its steps, and then takes it for no match.
+const matchTimeout = 100 * time.Millisecond
+
+// maxPattern is the longest pattern that is tried, in bytes: PCRE refuses longer
+// ones ("regular expression is too large").
+const maxPattern = 16 << 10
+
+// verdict is the answer to whether a pattern matches a name.
+type verdict int
+
+const (
+	no verdict = iota
+	yes
+	unknown
+)
+
+// pattern is a policy's pattern, ready to be matched. Simple ones need no engine:
+// brokers with thousands of queues have as many policies of the form ^name$.
+type pattern struct {
+	kind    patternKind
+	literal string
+	re      *regexp2.Regexp
+	folds   bool
+	err     error       // why it cannot be decided, nil: it can
+	cut     atomic.Bool // a match took too long; no further one is tried
+}
+
+type patternKind int
+
+const (
+	exact patternKind = iota // ^literal$
+	prefix
+	anywhere // the literal stands anywhere; empty: every name
+	engine
+)
+
+// compile never fails: a pattern that cannot be read as the broker reads it is
+// unknown for every name.
+func compile(text string, v catalog.Version) *pattern {
+	if p := simple(text); p != nil {
+		return p
+	}
+	p := &pattern{kind: engine}
+	if len(text) > maxPattern {
+		p.err = fmt.Errorf("it has %d bytes", len(text))
+		return p
+	}
+	translated, folds, err := translate(text, v.Below(catalog.V(4, 3)))
+	if err != nil {
+		p.err = err
+		return p
+	}
+	p.folds = folds
+	p.re, p.err = compileEngine(translated)
+	if p.re != nil {
+		p.re.MatchTimeout = matchTimeout
+	}
+	return p
+}
+
+// compileEngine shields from faults in the engine's parser: patterns come from
+// files and brokers.
+func compileEngine(text string) (re *regexp2.Regexp, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			re, err = nil, fmt.Errorf("it is not understood: %v", r)
+		}
+	}()
+	return regexp2.Compile(text, regexp2.None)
+}
+
+// simple reads patterns without any special meaning but a leading ^, a trailing $
+// or .*; nil: it is none.
+func simple(text string) *pattern {
+	if text == ".*" {
+		return &pattern{kind: anywhere}
+	}
+	rest, anchored := strings.CutPrefix(text, "^")
+	var literal strings.Builder
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '$' && i == len(rest)-1 && anchored:
+			return &pattern{kind: exact, literal: literal.String()}
+		case c == '.' && i == len(rest)-2 && rest[i+1] == '*' && anchored:
+			return &pattern{kind: prefix, literal: literal.String()}
+		case c == '\\':
+			i++
+			if i == len(rest) || isAlphanumeric(rest[i]) {
+				return nil
+			}
+			literal.WriteByte(rest[i])
+		case strings.IndexByte(`.[]{}()*+?|^$`, c) >= 0:
+			return nil
+		default:
+			literal.WriteByte(c)
+		}
+	}
+	if anchored {
+		return &pattern{kind: prefix, literal: literal.String()}
+	}
+	return &pattern{kind: anywhere, literal: literal.String()}
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func (p *pattern) match(name string) verdict {
+	ok := false
+	switch p.kind {
+	case exact:
+		ok = name == p.literal
+	case prefix:
+		ok = strings.HasPrefix(name, p.literal)
+	case anywhere:
+		ok = strings.Contains(name, p.literal)
+	default:
+		return p.matchEngine(name)
+	}
+	if ok {
+		return yes
+	}
+	return no
+}
+
+func (p *pattern) matchEngine(name string) (v verdict) {
+	if p.err != nil || p.cut.Load() {
+		return unknown
+	}
+	runes := make([]rune, len(name))
+	for i := range len(name) {
+		runes[i] = rune(name[i])
+		if p.folds && name[i] > 127 {
+			return unknown // how bytes above 127 are folded differs between versions
+		}
+	}
+	defer func() {
+		if recover() != nil { // see compileEngine
+			p.cut.Store(true)
+			v = unknown
+		}
+	}()
+	matched, err := p.re.MatchRunes(runes)
+	switch {
+	case err != nil:
+		p.cut.Store(true)
+		return unknown
+	case matched:
+		return yes
+	}
+	return no
+}
+
+// problem says why the pattern is undecided for some names; "" when it is not.
+func (p *pattern) problem() string {
+	switch {
+	case p.err != nil:
+		return fmt.Sprintf("rabbitctl cannot read it as RabbitMQ does (%s)", p.err)
+	case p.cut.Load():
+		return fmt.Sprintf("matching it against a name took more than %s", matchTimeout)
+	}
+	return "it ignores case in names with bytes above 127"
+}
