@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +32,6 @@ var (
 // attempt is one call that the fake broker got.
 type attempt struct {
 	id      string
-	others  int // calls that ran when it began
 	applied bool
 }
 
@@ -57,7 +55,9 @@ type fakeBroker struct {
 	running    int
 	most       int
 	policies   int
+	alone      string // a repetition that runs
 	violations []string
+	besides    []string // calls that ran beside a repetition
 	connection chan struct{}
 }
 
@@ -87,7 +87,13 @@ func (f *fakeBroker) call(ctx context.Context, o topology.Object, carryOut func(
 	f.calls[id]++
 	n := f.calls[id]
 	at := len(f.attempts)
-	f.attempts = append(f.attempts, attempt{id: id, others: f.running})
+	f.attempts = append(f.attempts, attempt{id: id})
+	if f.running > 0 && (n > 1 || f.alone != "") {
+		f.besides = append(f.besides, id)
+	}
+	if n > 1 {
+		f.alone = id
+	}
 	f.running++
 	f.most = max(f.most, f.running)
 	if isPolicy {
@@ -103,6 +109,9 @@ func (f *fakeBroker) call(ctx context.Context, o topology.Object, carryOut func(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running--
+	if f.alone == id {
+		f.alone = ""
+	}
 	if isPolicy {
 		f.policies--
 	}
@@ -212,5 +221,3 @@ func (r *recorder) count(event string) int {
 	}
 	return n
 }
-
-func sameStrings(a, b []string) bool { return slices.Equal(a, b) }

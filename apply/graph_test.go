@@ -124,6 +124,28 @@ func TestManyQueuesBehindOneRoute(t *testing.T) {
 	}
 }
 
+// A failure reaches what depends on it by 2^60 ways.
+func TestFailureInALattice(t *testing.T) {
+	p := &plan.Plan{}
+	var above []string
+	for i := range 60 {
+		left, right := fmt.Sprintf("l%02d", i), fmt.Sprintf("r%02d", i)
+		p.Changes = append(p.Changes, queue(left, above...), queue(right, above...))
+		above = []string{"queue/" + left, "queue/" + right}
+	}
+	b := newFake()
+	b.faults = func(id string, _ int) error {
+		if id == "queue/l00" {
+			return errRefused
+		}
+		return nil
+	}
+	res := mustRun(t, t.Context(), p, b, Options{})
+	if len(res.Done) != 1 || len(res.NotTried) != 118 || res.NotTried[117].Cause.ID != "queue/l00" {
+		t.Errorf("%d done, %d not tried", len(res.Done), len(res.NotTried))
+	}
+}
+
 func TestVerify(t *testing.T) {
 	changes := []*plan.Change{queue("a"), queue("b"), queue("c", "queue/b"), block(queue("d"))}
 	b := newFake()

@@ -267,7 +267,7 @@ func (r *run) answered(a answer, now time.Time) {
 	if s.since.IsZero() {
 		s.since = now
 	}
-	r.unanswered(now)
+	r.unanswered(s.attempts, now)
 	switch {
 	case r.stopped != nil: // it is reported when the run ends
 		s.state = ready
@@ -300,15 +300,21 @@ func (r *run) answered(a answer, now time.Time) {
 }
 
 // unanswered notes a fault. Those of changes that ran together are one, as when
-// their connection breaks.
-func (r *run) unanswered(now time.Time) {
+// their connection breaks. The wait grows less after a first attempt than after
+// a repetition: when the first of many objects are faulty, the broker is soon
+// asked for one that is not.
+func (r *run) unanswered(attempts int, now time.Time) {
 	if !r.silent {
 		r.silent, r.silence, r.faults = true, now, 0
 	} else if !r.probing {
 		return
 	}
 	r.faults++
-	r.nextTry = now.Add(r.backoff(r.faults))
+	wait := r.backoff(r.faults)
+	if attempts == 1 {
+		wait = min(wait, max(r.opts.Backoff.First, r.opts.Backoff.Max/10))
+	}
+	r.nextTry = now.Add(wait)
 }
 
 // othersLeft reports whether anything but change i could still be started.
