@@ -87,6 +87,11 @@ func (p *Pass) report(o topology.Object, at topology.Position, b problem) {
 	})
 }
 
+// reportVirtualHost adds a finding on the virtual host as a whole.
+func (p *Pass) reportVirtualHost(b problem) {
+	p.report(&topology.VirtualHostSettings{VirtualHost: p.vhost.Name, Position: p.vhost.Position}, p.vhost.Position, b)
+}
+
 // onVersions asks for each version what is wrong and reports each answer once.
 // An error that holds on some versions only is a warning that names them.
 func (p *Pass) onVersions(o topology.Object, at topology.Position, check func(catalog.Version) problem) {

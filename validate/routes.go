@@ -117,20 +117,13 @@ func (s *state) exchangeType(name string) string {
 	return ""
 }
 
-// alternate is the alternate exchange in effect, and what sets it. Policies act
-// alike on exchanges in all versions.
-func (s *state) alternate(e *topology.Exchange) (name string, from value, ok bool) {
-	if v, ok := e.Arguments["alternate-exchange"]; ok {
-		name, isText := v.(string)
-		return name, value{value: v}, isText
-	}
-	v := s.versions[len(s.versions)-1]
-	if p := s.policySet(v).Exchange(e.Name).Policy; p != nil {
-		if text, ok := p.Definition["alternate-exchange"].(string); ok {
-			return text, value{value: text, origin: policyOrigin(p)}, true
-		}
-	}
-	return "", value{}, false
+// alternate is the alternate exchange in effect, and in brackets which policy
+// sets it. Policies act alike on exchanges in all versions.
+func (s *state) alternate(e *topology.Exchange) (name, from string, ok bool) {
+	set := s.policySet(s.newest())
+	in := settings(set.EffectiveExchange(e, set.Exchange(e.Name)))
+	name, ok = in.text("alternate-exchange")
+	return name, in.from("alternate-exchange"), ok
 }
 
 // reach follows messages with a key from an exchange. Every exchange is visited

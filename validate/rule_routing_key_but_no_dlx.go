@@ -17,9 +17,9 @@ var routingKeyButNoDLX = Rule{
 			_, exchange := q.Arguments["x-dead-letter-exchange"]
 			if key && !exchange {
 				b := problemf("queue %q has the argument x-dead-letter-routing-key without x-dead-letter-exchange", q.Name)
-				if dlx, ok := p.effective(q, p.newest())["dead-letter-exchange"]; ok {
+				if dlx := p.effective(q, p.newest())["dead-letter-exchange"].Policy; dlx != nil {
 					b.summary += "; that of a policy does not count"
-					b = b.do("Move both keys to the same place: the exchange comes from %s.", dlx.origin)
+					b = b.do("Write both keys in the same place: the exchange comes from %s.", policyName(dlx))
 				}
 				p.report(q, argumentAt(q, "x-dead-letter-routing-key"), b)
 				continue
@@ -30,7 +30,7 @@ var routingKeyButNoDLX = Rule{
 					return problem{}
 				}
 				return problemf("queue %q has a dead-letter routing key%s and no dead-letter exchange, so nothing is dead-lettered",
-					q.Name, set["dead-letter-routing-key"].from())
+					q.Name, set.from("dead-letter-routing-key"))
 			})
 		}
 	},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -13,24 +14,33 @@ type settingsKey struct {
 }
 
 // settings are the values in effect on a queue, by canonical name.
-type settings map[string]value
-
-// value is a setting in effect and where it comes from.
-type value struct {
-	value  any
-	origin string // "", or what else than an argument gives it: policy "x"
-}
+type settings map[string]policy.Value
 
 func (s settings) has(name string) bool { _, ok := s[name]; return ok }
 
 func (s settings) text(name string) (string, bool) {
-	text, ok := s[name].value.(string)
+	text, ok := s[name].Value.(string)
 	return text, ok
 }
 
 func (s settings) number(name string) (int64, bool) {
-	n, ok := s[name].value.(int64)
+	n, ok := s[name].Value.(int64)
 	return n, ok
+}
+
+// from says in brackets which policy gives a setting; empty for arguments and
+// generated policies, which the queue itself stands for.
+func (s settings) from(name string) string {
+	p := s[name].Policy
+	if p == nil || p.Queue != "" {
+		return ""
+	}
+	return " (by " + policyName(p) + ")"
+}
+
+// policyName names a policy for a sentence.
+func policyName(p *topology.Policy) string {
+	return fmt.Sprintf("%s %q", p.Key().Kind.Title(), p.Name)
 }
 
 // effective returns the values in effect on a queue of a version: arguments,
@@ -40,14 +50,29 @@ func (s *state) effective(q *topology.Queue, v catalog.Version) settings {
 	if known, ok := s.settings[key]; ok {
 		return known
 	}
-	result := s.policySet(v).effective(q, s.typeOf(q), v)
+	adapted := *q
+	adapted.Type = s.typeOf(q)
+	if v.Below(catalog.V(4, 0)) && isUnlimitedSetting(q) {
+		adapted.Arguments = q.Arguments.Clone()
+		delete(adapted.Arguments, "x-delivery-limit")
+	}
+	set := s.policySet(v)
+	result := settings(set.Effective(&adapted, set.Queue(q.Name, adapted.Type)))
 	s.settings[key] = result
 	return result
 }
 
+// isUnlimitedSetting reports whether the argument x-delivery-limit -1 comes from
+// delivery_limit: unlimited, which is left out for brokers below 4.0.
+func isUnlimitedSetting(q *topology.Queue) bool {
+	_, raw := intent(q).At["arguments.x-delivery-limit"]
+	_, wanted := intent(q).Settings["delivery-limit"]
+	return wanted && !raw && topology.Equal(q.Arguments["x-delivery-limit"], int64(-1))
+}
+
 // policySet is the policies that act on version v: those of the spec, and what
 // the broker has besides.
-func (s *state) policySet(v catalog.Version) *policySet {
+func (s *state) policySet(v catalog.Version) *policy.Set {
 	if set, ok := s.policies[v]; ok {
 		return set
 	}
@@ -60,7 +85,7 @@ func (s *state) policySet(v catalog.Version) *policySet {
 		policies = append(policies, others(s.live.Policies, s.vhost.Policies)...)
 		operators = append(operators[:len(operators):len(operators)], others(s.live.OperatorPolicies, operators)...)
 	}
-	set := newPolicySet(v, policies, operators)
+	set := policy.New(v, policies, operators)
 	s.policies[v] = set
 	return set
 }
@@ -104,28 +129,11 @@ func (s *state) adapted(p *topology.Policy, v catalog.Version) *topology.Policy 
 	return &a
 }
 
-// origin names what gives a setting, for a sentence: ` (by policy "x")`.
-func (v value) from() string {
-	if v.origin == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (by %s)", v.origin)
-}
-
 // limit is the delivery limit in effect on a quorum queue: how many returns it
 // allows, whether somebody sets it, and whether there is one at all. From 4.0 on
-// it is 20 when nobody sets it; -1 is none from 4.0 on and 0 before.
+// it is 20 when nobody sets it, and -1 is none.
 func (s *state) limit(q *topology.Queue, v catalog.Version) (n int64, set, limited bool) {
-	n, set = s.effective(q, v).number("delivery-limit")
-	switch {
-	case !set && v.AtLeast(catalog.V(4, 0)):
-		return 20, false, true
-	case !set:
-		return 0, false, false
-	case n < 0 && v.AtLeast(catalog.V(4, 0)):
-		return n, true, false
-	case n < 0:
-		return 0, true, true
-	}
-	return n, true, true
+	value, ok := s.effective(q, v)["delivery-limit"]
+	n, _ = value.Value.(int64)
+	return n, ok && value.Origin != policy.FromDefault, ok && n >= 0
 }

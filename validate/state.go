@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -17,20 +18,27 @@ type state struct {
 	versions      []catalog.Version
 	exchangeTypes []string
 
-	policies map[catalog.Version]*policySet
+	policies map[catalog.Version]*policy.Set
 	settings map[settingsKey]settings
+	matched  map[catalog.Version][]matched
+	written  map[*topology.Policy]bool
+	targets  map[string]bool                           // queues that dead letters end in; nil: not yet worked out
 	direct   map[string]map[string][]*topology.Binding // exchange, key
 	reached  map[reachKey]reach
-	targets  map[string]bool // queues that dead letters are sent to
 }
 
 func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exchangeTypes []string) *state {
 	s := &state{
 		vhost: vhost, index: vhost.Index(), live: live, versions: versions, exchangeTypes: exchangeTypes,
-		policies: map[catalog.Version]*policySet{},
+		policies: map[catalog.Version]*policy.Set{},
 		settings: map[settingsKey]settings{},
+		matched:  map[catalog.Version][]matched{},
+		written:  map[*topology.Policy]bool{},
 		direct:   map[string]map[string][]*topology.Binding{},
 		reached:  map[reachKey]reach{},
+	}
+	for _, p := range s.specPolicies() {
+		s.written[p] = true
 	}
 	if live != nil {
 		s.liveIndex = live.Index()
@@ -191,6 +199,9 @@ func meantToVanish(q *topology.Queue) bool {
 	c := intent(q).Contract
 	return c != nil && c.Survives == "nothing"
 }
+
+// isWritten reports whether a policy is one of specPolicies.
+func (s *state) isWritten(p *topology.Policy) bool { return s.written[p] }
 
 // specPolicies are the policies and operator policies that are written, not
 // generated.
