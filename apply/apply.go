@@ -20,14 +20,6 @@ import (
 // concurrently, except for policies, which come one at a time. They return when
 // the context is done. They may be called again for the same object after a
 // fault, so that they have to be idempotent.
-//
-// An error may have these methods, itself or in what it wraps:
-//
-//	Unknown() bool    the request was sent and no answer came: it may have been carried out
-//	Transient() bool  trying again later may help: no connection, a 5xx, a node going down
-//	NotFound() bool   the object, or what it stands on, does not exist
-//
-// Any other error is the broker's final word on that object.
 type Broker interface {
 	// Create declares an object that does not exist, or exists as it is wanted.
 	Create(ctx context.Context, o topology.Object) error
@@ -55,6 +47,40 @@ type Options struct {
 	Grace time.Duration
 	// Backoff is the wait before a change is tried again.
 	Backoff Backoff
+	// Fault says what kind of error a method of the Broker returned; nil:
+	// FaultOf.
+	Fault func(error) Fault
+}
+
+// Fault is what kind of error a change met. The zero value is the broker's final
+// word on that object.
+type Fault struct {
+	// Unknown: the request was sent and no answer came, so that it may have been
+	// carried out, and may be what broke the connection.
+	Unknown bool
+	// Transient: trying again later may help, as without a connection, after a
+	// 5xx, while a node goes down.
+	Transient bool
+	// NotFound: the object does not exist.
+	NotFound bool
+}
+
+// FaultOf asks the errors themselves: the first in the chain that has a method
+// Unknown, Transient or NotFound without parameters that returns a bool. An
+// attempt that was given up while it ran is unknown.
+func FaultOf(err error) Fault {
+	f := Fault{Unknown: errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)}
+	var (
+		unknown   interface{ Unknown() bool }
+		transient interface{ Transient() bool }
+		notFound  interface{ NotFound() bool }
+	)
+	if errors.As(err, &unknown) {
+		f.Unknown = unknown.Unknown()
+	}
+	f.Transient = errors.As(err, &transient) && transient.Transient()
+	f.NotFound = errors.As(err, &notFound) && notFound.NotFound()
+	return f
 }
 
 // Backoff is an exponential wait with jitter: of each wait one half is fixed
@@ -76,6 +102,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Grace <= 0 {
 		o.Grace = 10 * time.Second
+	}
+	if o.Fault == nil {
+		o.Fault = FaultOf
 	}
 	if o.Backoff.First <= 0 {
 		o.Backoff.First = 100 * time.Millisecond
@@ -124,41 +153,13 @@ func refuse(p *plan.Plan, o Options) error {
 	return nil
 }
 
-// perform makes one attempt at a change. absent reports that there was nothing
-// to delete.
-func perform(ctx context.Context, b Broker, c *plan.Change) (absent bool, err error) {
+// perform makes one attempt at a change.
+func perform(ctx context.Context, b Broker, c *plan.Change) error {
 	switch c.Action {
 	case plan.Create:
-		return false, b.Create(ctx, c.After)
+		return b.Create(ctx, c.After)
 	case plan.Update:
-		return false, b.Update(ctx, c.After)
+		return b.Update(ctx, c.After)
 	}
-	err = b.Delete(ctx, c.Before)
-	if err != nil && !isUnknown(err) && isNotFound(err) {
-		return true, nil
-	}
-	return false, err
-}
-
-// isUnknown also holds for an attempt that was given up while it ran.
-func isUnknown(err error) bool {
-	var e interface{ Unknown() bool }
-	if errors.As(err, &e) {
-		return e.Unknown()
-	}
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-func isTransient(err error) bool {
-	return says(err, func(e interface{ Transient() bool }) bool { return e.Transient() })
-}
-
-func isNotFound(err error) bool {
-	return says(err, func(e interface{ NotFound() bool }) bool { return e.NotFound() })
-}
-
-// says asks the outermost error of the chain that has the method.
-func says[E any](err error, ask func(E) bool) bool {
-	var e E
-	return errors.As(err, &e) && ask(e)
+	return b.Delete(ctx, c.Before)
 }

@@ -123,7 +123,7 @@ func (f *fakeBroker) call(ctx context.Context, o topology.Object, carryOut func(
 	if err == nil && f.faults != nil {
 		err = f.faults(id, n)
 	}
-	if err == nil || isUnknown(err) && n%2 == 0 { // without an answer: either way
+	if err == nil || FaultOf(err).Unknown && n%2 == 0 { // without an answer: either way
 		carryOut()
 		f.attempts[at].applied = true
 		if f.observe != nil {

@@ -77,9 +77,8 @@ type run struct {
 }
 
 type answer struct {
-	index  int
-	absent bool
-	err    error
+	index int
+	err   error
 }
 
 func newRun(g *graph, b Broker, o Options) *run {
@@ -236,33 +235,39 @@ func (r *run) start(ctx context.Context, i int) {
 		r.opts.Observer.Started(r.changes[i], r.progress)
 	}
 	go func(c *plan.Change) {
-		absent, err := perform(ctx, r.broker, c)
-		r.answers <- answer{i, absent, err}
+		r.answers <- answer{i, perform(ctx, r.broker, c)}
 	}(r.changes[i])
 }
 
 func (r *run) answered(a answer, now time.Time) {
-	s := &r.steps[a.index]
 	wasAlone := r.isolated
 	r.isolated = false
 	r.progress.Running--
 	if r.isPolicy(a.index) {
 		r.policyRunning = false
 	}
-	unknown := a.err != nil && isUnknown(a.err)
-	if a.err == nil || !unknown && !isTransient(a.err) {
-		r.silent = false
-		if a.err != nil {
-			r.fail(a.index, a.err)
-			return
-		}
-		s.absent = a.absent
-		s.err = nil
-		r.done(a.index)
-		return
+	var fault Fault
+	if a.err != nil {
+		fault = r.opts.Fault(a.err)
 	}
+	absent := fault.NotFound && r.changes[a.index].Action == plan.Delete
+	switch {
+	case fault.Unknown, fault.Transient:
+		r.faulty(a.index, a.err, fault.Unknown, wasAlone, now)
+		return
+	case a.err == nil, absent:
+		r.steps[a.index].absent = absent
+		r.done(a.index)
+	default:
+		r.fail(a.index, a.err)
+	}
+	r.silent = false
+}
 
-	s.err = a.err
+// faulty decides when a change that met a fault is tried again, if at all.
+func (r *run) faulty(i int, err error, unknown, wasAlone bool, now time.Time) {
+	s := &r.steps[i]
+	s.err = err
 	s.unknown = s.unknown || unknown
 	if s.since.IsZero() {
 		s.since = now
@@ -271,31 +276,31 @@ func (r *run) answered(a answer, now time.Time) {
 	switch {
 	case r.stopped != nil: // it is reported when the run ends
 		s.state = ready
-		r.retries = append(r.retries, a.index)
+		r.retries = append(r.retries, i)
 	case unknown && wasAlone && s.alone+1 >= maxAlone:
 		// The broker is there, so the next wait need not be longer.
 		r.faults = 0
-		r.fail(a.index, fmt.Errorf("no answer in %d attempts, the last %d with nothing beside them: %w", s.attempts, maxAlone, a.err))
+		r.fail(i, fmt.Errorf("no answer in %d attempts, the last %d with nothing beside them: %w", s.attempts, maxAlone, err))
 	case unknown:
 		if wasAlone {
 			s.alone++
 		}
-		at, _ := slices.BinarySearch(r.suspects, a.index)
-		r.suspects = slices.Insert(r.suspects, at, a.index)
-		r.again(a.index, max(0, r.nextTry.Sub(now)))
+		at, _ := slices.BinarySearch(r.suspects, i)
+		r.suspects = slices.Insert(r.suspects, at, i)
+		r.again(i, max(0, r.nextTry.Sub(now)))
 	default:
 		wait := r.backoff(s.attempts)
 		if spent := now.Sub(s.since); spent+wait > r.opts.Timeout {
-			r.fail(a.index, fmt.Errorf("%s in %s: %w", count(s.attempts, "attempt", "attempts"), spent.Round(time.Millisecond), a.err))
+			r.fail(i, fmt.Errorf("%s in %s: %w", count(s.attempts, "attempt", "attempts"), spent.Round(time.Millisecond), err))
 			break
 		}
 		s.due = now.Add(wait)
-		r.retries = append(r.retries, a.index)
-		r.again(a.index, wait)
+		r.retries = append(r.retries, i)
+		r.again(i, wait)
 	}
 	spent := now.Sub(r.silence)
-	if r.stopped == nil && r.othersLeft(a.index) && spent+r.nextTry.Sub(now) > r.opts.Timeout {
-		r.stopped = &OutageError{Silent: spent, Last: a.err}
+	if r.stopped == nil && r.othersLeft(i) && spent+r.nextTry.Sub(now) > r.opts.Timeout {
+		r.stopped = &OutageError{Silent: spent, Last: err}
 	}
 }
 
@@ -346,6 +351,7 @@ func (r *run) again(i int, wait time.Duration) {
 
 func (r *run) done(i int) {
 	r.steps[i].state = done
+	r.steps[i].err = nil
 	r.progress.Done++
 	r.opts.Observer.Done(r.changes[i], r.progress)
 	r.finished(i)
