@@ -77,6 +77,10 @@ var exceptions = []exception{
 		reason: "3.10 and later keep no message bodies of quorum queues in memory",
 	},
 	{
+		key: "x-consumer-timeout", version: "4.0.5", object: "stream", aspect: "effect",
+		reason: "it closed the channel of a stream's consumer after a minute when it was tried again",
+	},
+	{
 		key: "x-queue-mode", aspect: "effect",
 		reason: "classic queues have no modes from 3.12 on; the argument is kept and compared",
 	},

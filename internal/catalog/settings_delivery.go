@@ -20,7 +20,7 @@ var deliverySettings = []Setting{
 	{
 		Name: "consumer-timeout", Argument: "x-consumer-timeout", PolicyKey: "consumer-timeout",
 		Value:         Milliseconds,
-		Arguments:     []Support{{classic, Range{V(3, 12), V(4, 3)}}, {quorum, since312}},
+		Arguments:     []Support{{classic, Range{V(3, 12), V(4, 3)}}, {quorum, since312}, {stream, Range{V(3, 12), V(4, 3)}}},
 		Unchecked:     []Support{{classic, until432}, {quorum, until432}, {stream, until432}},
 		Compared:      []Support{{quorum, since43}},
 		Policy:        []Range{since312},
@@ -29,7 +29,7 @@ var deliverySettings = []Setting{
 		Effect:        Immediately,
 		Conflict:      []Conflict{smallerWins},
 		Doc: "How long a consumer may hold a delivery without settling it. Before 4.3 its channel is closed, checked " +
-			"once a minute; from 4.3 on a quorum queue cancels the consumer and classic queues do not know it.",
+			"once a minute; from 4.3 on quorum queues cancel the consumer, and the other types do not know it.",
 		URL: "https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout",
 	},
 	{
