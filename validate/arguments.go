@@ -30,20 +30,6 @@ func argumentAt(q *topology.Queue, name string) topology.Position {
 	return q.Position
 }
 
-// eachPolicySetting calls f for every setting that the spec wants on a queue and
-// gives by a generated policy.
-func (p *Pass) eachPolicySetting(f func(q *topology.Queue, row *catalog.Setting, s topology.SettingValue)) {
-	for _, q := range p.ours() {
-		in := intent(q)
-		for _, name := range sortedKeys(in.Settings) {
-			row := catalog.Lookup(name)
-			if s := in.Settings[name]; row != nil && s.By == topology.ByPolicy {
-				f(q, row, s)
-			}
-		}
-	}
-}
-
 // typesThat lists the queue types for which something holds on any version.
 func (s *state) typesThat(holds func(topology.QueueType, catalog.Version) bool) []string {
 	var types []string

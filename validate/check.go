@@ -21,7 +21,8 @@ type Input struct {
 	Topology *topology.Topology
 	// Versions are the releases that the topology must be right for: one when a
 	// broker or a flag names it, else all that the spec allows. None: all known
-	// releases.
+	// releases. What is wrong on one of them is an error where they are fewer than
+	// all known ones, and otherwise a warning unless it is wrong on each.
 	Versions []catalog.Version
 	// Live is the broker's state; nil when there is no broker. Its policies act on
 	// desired queues too, and its objects may be referred to.

@@ -93,7 +93,8 @@ func (p *Pass) reportVirtualHost(b problem) {
 }
 
 // onVersions asks for each version what is wrong and reports each answer once.
-// An error that holds on some versions only is a warning that names them.
+// What holds on some versions only names them, and is a warning in place of an
+// error unless the spec itself says which versions it is for.
 func (p *Pass) onVersions(o topology.Object, at topology.Position, check func(catalog.Version) problem) {
 	type answer struct {
 		problem
@@ -119,7 +120,7 @@ func (p *Pass) onVersions(o topology.Object, at topology.Position, check func(ca
 			if a.group != "" {
 				a.group += on
 			}
-			if a.severity == diag.Error || a.severity == "" && p.rule.Severity == diag.Error {
+			if !p.binding && (a.severity == diag.Error || a.severity == "" && p.rule.Severity == diag.Error) {
 				a.severity = diag.Warning
 			}
 		}

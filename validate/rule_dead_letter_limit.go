@@ -11,10 +11,10 @@ var capWithoutDeadLetter = Rule{
 	Summary: "A queue has a delivery limit or max_attempts and no dead-letter route.",
 	Doc: "The message that reaches the limit is deleted: with a limit of 2 after three deliveries, on every version " +
 		"(measured).",
-	Fix: "Give the queue a dead_letter, or say in `loses: {rejected: REASON}` that the loss is meant.",
+	Fix: "Give the queue a dead_letter, or say in `loses: {delivery_limit: REASON}` that the loss is meant.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
-			if role(q) == topology.RoleDeadLetter || accepted(q, "rejected", "delivery_limit", "delivery-limit") {
+			if role(q) == topology.RoleDeadLetter || accepted(q, "delivery_limit") {
 				continue
 			}
 			retry := intent(q).Retry
@@ -70,7 +70,7 @@ var quorumDefaultLimitWithoutDLX = Rule{
 	Fix: "Give the queue a dead_letter; or `delivery_limit: unlimited` when messages must stay.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
-			if p.typeOf(q) != topology.Quorum || role(q) != topology.RoleWork || accepted(q, "rejected", "delivery_limit", "delivery-limit") {
+			if p.typeOf(q) != topology.Quorum || role(q) != topology.RoleWork || accepted(q, "delivery_limit") {
 				continue
 			}
 			if retry := intent(q).Retry; retry != nil && retry.MaxAttempts > 0 {

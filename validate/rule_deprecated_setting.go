@@ -14,15 +14,12 @@ var deprecatedSetting = Rule{
 	Fix: "Leave it out, or use what replaces it.",
 	Check: func(p *Pass) {
 		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, _ any, at topology.Position) {
+			if _, raw := intent(q).At["arguments."+row.Argument]; q.Intent != nil && !raw {
+				return // the expansion says so of settings
+			}
 			t := p.typeOf(q)
 			p.onVersions(q, at, func(v catalog.Version) problem {
 				return deprecated(q, row, v, row.TakesArgument(t, v), row.IsUnchecked(t, v))
-			})
-		})
-		p.eachPolicySetting(func(q *topology.Queue, row *catalog.Setting, s topology.SettingValue) {
-			t := p.typeOf(q)
-			p.onVersions(q, s.Position, func(v catalog.Version) problem {
-				return deprecated(q, row, v, row.PolicyActsOn(t, v), row.TakesPolicy(v))
 			})
 		})
 		for _, policy := range p.specPolicies() {

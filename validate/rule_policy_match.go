@@ -154,8 +154,7 @@ var policyOverGenerated = Rule{
 	Summary: "A policy matches a queue whose own settings are in a generated policy.",
 	Doc: "Only one policy acts on a queue. If the written one has the higher priority, the queue gets none of its own " +
 		"settings; if not, it gets nothing of the written one.",
-	Fix: "Say `inherit_policy: true` on the queue to have the written policy's keys merged in, narrow the pattern, or set " +
-		"`settings_by: arguments`.",
+	Fix: "Narrow the pattern, set `settings_by: arguments` on the queue, or say `inherit_policy: true` there when it is meant.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
 			in := intent(q)
@@ -163,13 +162,17 @@ var policyOverGenerated = Rule{
 				continue
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
-				policies, _ := p.policySet(v).Candidates(q.Name, p.typeOf(q))
+				m := p.policySet(v).Queue(q.Name, p.typeOf(q))
+				policies := append([]*topology.Policy{m.Policy}, m.Hidden...)
+				if m.Policy == nil {
+					return problem{}
+				}
 				generated := slices.ContainsFunc(policies, func(c *topology.Policy) bool { return c.Queue == q.Name })
 				for _, written := range policies {
 					if !generated || written.Queue != "" || slices.Contains(in.HidesPolicy, written.Name) {
 						continue
 					}
-					if !p.isWritten(written) || !policy.Supports(v, p.typeOf(q), written.Definition) {
+					if !p.isWritten(written) {
 						continue // plan looks at the broker's own
 					}
 					b := problemf("%s matches queue %q, whose settings are in a generated policy", policyName(written), q.Name)

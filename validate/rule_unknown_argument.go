@@ -32,15 +32,7 @@ var unknownArgument = Rule{
 					continue
 				}
 				b := problemf("exchange %q has the argument %q, which RabbitMQ does not know", e.Name, name)
-				var names []string
-				for _, a := range catalog.ExchangeArguments {
-					names = append(names, a.Name, "x-"+a.Name, strings.ReplaceAll(a.Name, "-", "_"))
-				}
-				if near := nearest(name, names); near != "" {
-					near = strings.TrimPrefix(strings.ReplaceAll(near, "_", "-"), "x-alternate")
-					if strings.HasPrefix(near, "-exchange") {
-						near = "alternate" + near
-					}
+				if near := nearExchangeArgument(name); near != "" {
 					b = b.do("Did you mean %s?", near)
 				} else if !strings.HasPrefix(name, "x-") {
 					b = b.as(diag.Warning)
@@ -51,6 +43,23 @@ var unknownArgument = Rule{
 	},
 }
 
+// nearExchangeArgument is the argument of exchanges that a name is a misspelling
+// of, such as one with x- too many or too few.
+func nearExchangeArgument(name string) string {
+	var names []string
+	plain := strings.TrimPrefix(strings.ReplaceAll(name, "_", "-"), "x-")
+	for _, a := range catalog.ExchangeArguments {
+		if strings.TrimPrefix(a.Name, "x-") == plain {
+			return a.Name
+		}
+		names = append(names, a.Name)
+	}
+	if near := nearest(name, names); near != "" {
+		return near
+	}
+	return nearest(plain, names)
+}
+
 func unknownQueueArgument(q *topology.Queue, name string) problem {
 	b := problemf("queue %q has the argument %q, which RabbitMQ does not know", q.Name, name)
 	plain := strings.TrimPrefix(strings.ReplaceAll(name, "_", "-"), "x-")
@@ -59,8 +68,6 @@ func unknownQueueArgument(q *topology.Queue, name string) problem {
 		row = catalog.LookupPolicyKey(plain)
 	}
 	switch {
-	case name == "x-queue-type":
-		return problemf("queue %q has its type among the arguments", q.Name).do("Write it as type: %s.", topology.Text(q.Arguments[name]))
 	case row != nil && row.Argument != "":
 		return b.do("The argument is %s; as a key of the queue it is %s.", row.Argument, row.SpecKey())
 	case row != nil:

@@ -1,3 +1,74 @@
 package validate
 
-var Rules = []Rule{}
+// Rules are all rules, in the order of docs/rules.md.
+var Rules = []Rule{
+	// What the broker refuses.
+	queueNotDurable,
+	argumentNotForType,
+	argumentValue,
+	routingKeyButNoDLX,
+	reservedName,
+	exchangeTypeUnknown,
+	exchangeTypeNeedsPlugin,
+	bindDefaultExchange,
+	danglingBinding,
+	headersMatchInvalid,
+	localRandomKey,
+	policyKeyUnknown,
+	policyValue,
+	policyApplyTo,
+	policyPattern,
+	policyEmpty,
+
+	// What it accepts and does not do.
+	unknownArgument,
+	argumentWithoutEffect,
+	deprecatedSetting,
+	unlimitedLimitBefore4,
+	rejectPublishDLXOnQuorum,
+	atLeastOnceIncomplete,
+	atLeastOnceUnbounded,
+	delayedRetryIncomplete,
+	xMatchIgnoresXHeaders,
+	headersBindingEmpty,
+	bindingArgumentsIgnored,
+	transientQueue,
+	transientExchange,
+	settingOverruled,
+
+	// Which policy acts.
+	policyMatchesNoType,
+	policyIgnoredForType,
+	policyPriorityTie,
+	policyOverGenerated,
+	policyHidden,
+	policiesSlow,
+
+	// Where messages go that fail.
+	deadLetterExchangeMissing,
+	deadLetterQueueMissing,
+	deadLetterUnroutable,
+	deadLettersToItself,
+	dlxWithoutElse,
+	alternateExchangeMissing,
+	capWithoutDeadLetter,
+	deadLetterWithoutCap,
+	quorumDefaultLimitWithoutDLX,
+	dropIsLoss,
+	limitIntoWaitQueue,
+	deadLetterTargetWithoutRole,
+	deadLetterQueueWithoutOwner,
+	categoryRoutingNeedsQuorum,
+
+	// Waiting for the next attempt.
+	waitQueueExpires,
+	waitQueueBounded,
+	waitQueueWithoutTTL,
+	waitQueueTTLShorter,
+	waitQueueWithoutReturn,
+	mixedDelays,
+	delayOutOfRange,
+
+	// Promises.
+	notRestartSafe,
+}

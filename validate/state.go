@@ -16,6 +16,7 @@ type state struct {
 	live          *topology.VirtualHost // nil offline
 	liveIndex     *topology.Index
 	versions      []catalog.Version
+	binding       bool // the versions are chosen, not just all that there are
 	exchangeTypes []string
 
 	policies map[catalog.Version]*policy.Set
@@ -30,6 +31,7 @@ type state struct {
 func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exchangeTypes []string) *state {
 	s := &state{
 		vhost: vhost, index: vhost.Index(), live: live, versions: versions, exchangeTypes: exchangeTypes,
+		binding:  len(versions) < len(catalog.Releases),
 		policies: map[catalog.Version]*policy.Set{},
 		settings: map[settingsKey]settings{},
 		matched:  map[catalog.Version][]matched{},

@@ -1,0 +1,238 @@
+package validate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+// tenYears is the longest time that a broker takes (measured).
+const tenYears = 315_360_000_000 * time.Millisecond
+
+// waiting is a wait queue and what it is for.
+type waiting struct {
+	queue *topology.Queue
+	uses  []use
+	// perMessage: each copy brings its own expiration.
+	perMessage bool
+}
+
+// use is one delay that a wait queue serves.
+type use struct {
+	delay time.Duration
+	work  *topology.Queue // nil when the wait queue itself names the delay
+	at    topology.Position
+}
+
+// waitQueues lists the wait queues of the spec in its order.
+func (p *Pass) waitQueues() []*waiting {
+	var all []*waiting
+	byName := map[string]*waiting{}
+	get := func(name string) *waiting {
+		q := p.index.Queues[name]
+		if q == nil || isExternal(q) {
+			return nil
+		}
+		if byName[name] == nil {
+			byName[name] = &waiting{queue: q}
+			all = append(all, byName[name])
+		}
+		return byName[name]
+	}
+	for _, q := range p.vhost.Queues {
+		in := intent(q)
+		if in.Role == topology.RoleWait {
+			w := get(q.Name)
+			for i, d := range in.Delays {
+				if w != nil && (d.Queue == "" || d.Queue == q.Name) {
+					w.uses = append(w.uses, use{delay: d.Delay, at: at(q, fmt.Sprintf("delays[%d]", i), "delays")})
+				}
+			}
+		}
+		if in.Retry == nil {
+			continue
+		}
+		for i, name := range in.Retry.WaitQueues {
+			w := get(name)
+			if w == nil || i >= len(in.Retry.Delays) {
+				continue
+			}
+			w.perMessage = w.perMessage || in.Retry.Mechanism == topology.MechanismPerMessage
+			w.uses = append(w.uses, use{
+				delay: in.Retry.Delays[i], work: q,
+				at: at(q, fmt.Sprintf("retry.delays[%d]", i), "retry.delays", "retry"),
+			})
+		}
+	}
+	return all
+}
+
+// eachWaitQueue calls check for every wait queue, per version.
+func (p *Pass) eachWaitQueue(name string, check func(w *waiting, v catalog.Version) problem) {
+	for _, w := range p.waitQueues() {
+		p.onVersions(w.queue, place(w.queue, name), func(v catalog.Version) problem { return check(w, v) })
+	}
+}
+
+var waitQueueExpires = Rule{
+	Code: "wait-queue-expires", Severity: diag.Error,
+	Summary: "A wait queue is deleted when it is not used.",
+	Doc:     "Publishing is no use. When the queue expires it goes with its messages, and none is dead-lettered (measured).",
+	Fix:     "Remove expires, or the policy that sets it.",
+	Check: func(p *Pass) {
+		p.eachWaitQueue("expires", func(w *waiting, v catalog.Version) problem {
+			set := p.effective(w.queue, v)
+			if !set.has("expires") {
+				return problem{}
+			}
+			return problemf("the wait queue %q expires%s, and the waiting messages with it", w.queue.Name, set.from("expires"))
+		})
+	},
+}
+
+var waitQueueBounded = Rule{
+	Code: "wait-queue-bounded", Severity: diag.Error,
+	Summary: "A wait queue has a maximum length and drops its oldest messages.",
+	Doc: "A full queue with drop-head, which is the default, gives up the message that has waited longest: it goes back " +
+		"before its time, or is lost.",
+	Fix: "Remove the maximum, or set overflow to reject-publish: the consumer's copy is then refused and the message stays in the work queue.",
+	Check: func(p *Pass) {
+		p.eachWaitQueue("max-length", func(w *waiting, v catalog.Version) problem {
+			set := p.effective(w.queue, v)
+			for _, name := range []string{"max-length", "max-length-bytes"} {
+				if overflow, _ := set.text("overflow"); set.has(name) && overflow != "reject-publish" {
+					return problemf("the wait queue %q has %s%s and drops its oldest messages when it is full", w.queue.Name, name, set.from(name))
+				}
+			}
+			return problem{}
+		})
+	},
+}
+
+var waitQueueWithoutTTL = Rule{
+	Code: "wait-queue-without-ttl", Severity: diag.Error,
+	Summary: "A wait queue has no message TTL.",
+	Doc: "Nothing leaves it. Copies with an expiration of their own do, but a queue gives up messages from its head only: a " +
+		"long delay holds up every shorter one behind it (measured, on quorum queues too).",
+	Fix: "Give the queue a message_ttl, and each delay a queue of its own.",
+	Check: func(p *Pass) {
+		p.eachWaitQueue("message-ttl", func(w *waiting, v catalog.Version) problem {
+			if w.perMessage || p.effective(w.queue, v).has("message-ttl") {
+				return problem{}
+			}
+			return problemf("the wait queue %q has no message TTL: nothing leaves it", w.queue.Name)
+		})
+	},
+}
+
+var waitQueueTTLShorter = Rule{
+	Code: "wait-queue-ttl-shorter", Severity: diag.Error,
+	Summary: "A wait queue's message TTL is not the delay that it is used for.",
+	Doc:     "The smaller of all TTLs wins: argument, policy, operator policy and the message's own expiration.",
+	Fix:     "Set the TTL to the delay. A changed delay needs a new queue, as the argument is fixed.",
+	Check: func(p *Pass) {
+		p.eachWaitQueue("message-ttl", func(w *waiting, v catalog.Version) problem {
+			set := p.effective(w.queue, v)
+			ttl, ok := set.number("message-ttl")
+			for _, u := range w.uses {
+				want := u.delay.Milliseconds()
+				switch {
+				case !ok || want == ttl:
+				case ttl < want:
+					return problemf("the wait queue %q gives messages up after %d ms%s, before the delay of %s is over", w.queue.Name, ttl, set.from("message-ttl"), u.delay)
+				case !w.perMessage:
+					return problemf("the wait queue %q holds messages for %d ms%s, longer than the delay of %s", w.queue.Name, ttl, set.from("message-ttl"), u.delay).
+						as(diag.Warning)
+				}
+			}
+			return problem{}
+		})
+	},
+}
+
+var waitQueueWithoutReturn = Rule{
+	Code: "wait-queue-without-return", Severity: diag.Error,
+	Summary: "Messages do not come back from a wait queue to the work queue.",
+	Doc:     "Where a message's TTL is over and no dead-letter route leads on, it is deleted; where the route leads elsewhere, it ends there.",
+	Fix:     "Dead-letter the wait queue straight back: exchange \"\" and the work queue's name as routing key.",
+	Check: func(p *Pass) {
+		p.eachWaitQueue("dead-letter-exchange", func(w *waiting, v catalog.Version) problem {
+			r, ok := p.route(w.queue, v)
+			if !ok {
+				return problemf("the wait queue %q has no dead-letter route: messages are deleted when their time is over", w.queue.Name)
+			}
+			if !r.fixed {
+				return problem{} // the copies' own keys lead back
+			}
+			where := p.reaches(w.queue, r)
+			for _, u := range w.uses {
+				if _, back := where.certain[nameOf(u.work)]; u.work != nil && !back && !where.open {
+					return problemf("messages do not come back from the wait queue %q to queue %q: its route leads to %s", w.queue.Name, u.work.Name, whereTo(where))
+				}
+			}
+			return problem{}
+		})
+	},
+}
+
+func nameOf(q *topology.Queue) string {
+	if q == nil {
+		return ""
+	}
+	return q.Name
+}
+
+func whereTo(r reach) string {
+	if len(r.queues) == 0 {
+		return "no queue"
+	}
+	if len(r.queues) > shownNames {
+		return quoted(r.queues[:shownNames], ",") + " and others"
+	}
+	return quoted(r.queues, "and")
+}
+
+var mixedDelays = Rule{
+	Code: "mixed-delays", Severity: diag.Error,
+	Summary: "One wait queue serves several delays.",
+	Doc: "A queue releases messages from its head only, classic and quorum alike: 300 ms behind 4 s came out after 4 s " +
+		"(measured).",
+	Fix: "Use one wait queue for each delay.",
+	Check: func(p *Pass) {
+		for _, w := range p.waitQueues() {
+			for _, u := range w.uses {
+				first := w.uses[0]
+				if u.delay == first.delay {
+					continue
+				}
+				b := problemf("the wait queue %q serves the delays %s and %s", w.queue.Name, first.delay, u.delay)
+				b.related = related(first.at, "the other delay")
+				p.report(w.queue, u.at, b)
+				break
+			}
+		}
+	},
+}
+
+var delayOutOfRange = Rule{
+	Code: "delay-out-of-range", Severity: diag.Error,
+	Summary: "A delay is longer than ten years or shorter than a millisecond.",
+	Doc: "The broker refuses an expiration or TTL above 315360000000 ms with 406, which closes the consumer's channel. It " +
+		"counts in whole milliseconds.",
+	Fix: "Correct the delay.",
+	Check: func(p *Pass) {
+		check := func(q *topology.Queue, d time.Duration, at topology.Position) {
+			if d < time.Millisecond || d > tenYears {
+				p.report(q, at, problemf("queue %q has a delay of %s", q.Name, d))
+			}
+		}
+		for _, q := range p.ours() {
+			for i, d := range intent(q).Delays {
+				check(q, d.Delay, at(q, fmt.Sprintf("delays[%d]", i), "delays"))
+			}
+		}
+	},
+}
