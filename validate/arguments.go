@@ -8,11 +8,17 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// eachArgument calls f for every argument of our queues that the catalog knows.
+// eachArgument calls f for every argument of our queues that the catalog knows
+// and that is written as an argument: settings are judged by the expansion.
 func (p *Pass) eachArgument(f func(q *topology.Queue, row *catalog.Setting, value any, at topology.Position)) {
 	for _, q := range p.ours() {
 		for _, name := range q.Arguments.Keys() {
-			if row := catalog.LookupArgument(name); row != nil {
+			row := catalog.LookupArgument(name)
+			if row == nil {
+				continue
+			}
+			_, setting := intent(q).Settings[row.Name]
+			if _, raw := intent(q).At["arguments."+name]; raw || !setting {
 				f(q, row, q.Arguments[name], argumentAt(q, name))
 			}
 		}
@@ -39,6 +45,11 @@ func (s *state) typesThat(holds func(topology.QueueType, catalog.Version) bool) 
 		}
 	}
 	return types
+}
+
+// accepts reports whether the broker takes an argument at all.
+func accepts(row *catalog.Setting, t topology.QueueType, v catalog.Version) bool {
+	return row.TakesArgument(t, v) || row.IgnoresArgument(t, v)
 }
 
 // leaveOut is what to do about a setting that is of no use.

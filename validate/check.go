@@ -7,7 +7,9 @@
 package validate
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
@@ -69,7 +71,12 @@ func Check(in Input) diag.List {
 
 	var found []finding
 	for _, d := range in.Found {
-		found = append(found, finding{Diagnostic: d})
+		f := finding{Diagnostic: d, name: d.Object.Name}
+		// The expansion words what it finds on queues alike.
+		if what, ok := strings.CutPrefix(d.Summary, fmt.Sprintf("queue %q: ", f.name)); ok {
+			f.group = what + ":"
+		}
+		found = append(found, f)
 	}
 	for _, vhost := range in.Topology.VirtualHosts {
 		if vhost == nil {

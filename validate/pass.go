@@ -23,7 +23,8 @@ type finding struct {
 	// object is the place of the object's own line.
 	object topology.Position
 	// group says the same of several objects ("set queue-mode, which does
-	// nothing"): more than mergeAbove such findings become one.
+	// nothing"): more than mergeAbove such findings become one. With a colon at its
+	// end the names follow it.
 	group string
 	// name is the object's name for the merged text.
 	name string
@@ -220,7 +221,12 @@ func merged(group []finding) diag.Diagnostic {
 	if more := len(names) - shownNames; more > 0 {
 		text = fmt.Sprintf("%s and %d more", quoted(names[:shownNames], ","), more)
 	}
-	d.Summary = fmt.Sprintf("%d %ss %s: %s", len(names), d.Object.Kind.Title(), group[0].group, text)
+	what := fmt.Sprintf("%d %ss", len(names), d.Object.Kind.Title())
+	if about, ok := strings.CutSuffix(group[0].group, ":"); ok {
+		d.Summary = fmt.Sprintf("%s (%s: %s)", about, what, text)
+	} else {
+		d.Summary = fmt.Sprintf("%s %s: %s", what, about, text)
+	}
 	d.Object = topology.Key{Kind: topology.KindVirtualHost, VirtualHost: d.Object.VirtualHost}
 	return d
 }

@@ -16,11 +16,11 @@ var argumentNotForType = Rule{
 		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, _ any, at topology.Position) {
 			t := p.typeOf(q)
 			p.onVersions(q, at, func(v catalog.Version) problem {
-				if row.TakesArgument(t, v) || row.IsUnchecked(t, v) {
+				if accepts(row, t, v) {
 					return problem{}
 				}
 				b := problemf("queue %q has the argument %s, which the broker refuses on %s queues", q.Name, row.Argument, t)
-				if types := p.typesThat(row.TakesArgument); len(types) > 0 && !row.Deprecated.Below(v) {
+				if types := p.typesThat(row.TakesArgument); len(types) > 0 && !row.IsDeprecated(v) {
 					return b.do("Remove it, or make the queue one of type %s.", list(types, "or"))
 				}
 				return b.do("%s", leaveOut(row))

@@ -21,7 +21,7 @@ var argumentValue = Rule{
 	Check: func(p *Pass) {
 		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, value any, at topology.Position) {
 			t := p.typeOf(q)
-			known := func(v catalog.Version) bool { return row.TakesArgument(t, v) || row.IsUnchecked(t, v) }
+			known := func(v catalog.Version) bool { return accepts(row, t, v) }
 			if !slices.ContainsFunc(p.versions, known) {
 				return // argument-not-for-type says so
 			}
@@ -34,7 +34,7 @@ var argumentValue = Rule{
 				if n == nil || row.Name == "delivery-limit" || row.Name == "overflow" {
 					return problem{} // these have rules of their own
 				}
-				return problemf("queue %q has %s %s: %s", q.Name, row.Argument, topology.Text(value), n.Why).
+				return problemf("queue %q has %s %s: %s", q.Name, row.Argument, topology.Text(value), consequence(n)).
 					do("%s", allowed(n))
 			})
 		})
@@ -84,6 +84,14 @@ func narrowed(row *catalog.Setting, value any, t topology.QueueType, v catalog.V
 		}
 	}
 	return nil
+}
+
+// consequence says what becomes of other values.
+func consequence(n *catalog.Narrow) string {
+	if n.Refused {
+		return "the broker refuses it"
+	}
+	return n.Why
 }
 
 // allowed says which values are right there.

@@ -18,7 +18,7 @@ var argumentWithoutEffect = Rule{
 		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, _ any, at topology.Position) {
 			t := p.typeOf(q)
 			p.onVersions(q, at, func(v catalog.Version) problem {
-				if row.TakesArgument(t, v) || !row.IsUnchecked(t, v) || isDeprecated(row, v) {
+				if !row.IgnoresArgument(t, v) || row.IsDeprecated(v) {
 					return problem{}
 				}
 				return problemf("the argument %s of queue %q does nothing on %s queues", row.Argument, q.Name, t)
@@ -36,11 +36,6 @@ var argumentWithoutEffect = Rule{
 			}
 		}
 	},
-}
-
-// isDeprecated reports whether a setting should not be used on a version.
-func isDeprecated(row *catalog.Setting, v catalog.Version) bool {
-	return !row.Deprecated.IsZero() && v.AtLeast(row.Deprecated)
 }
 
 // exchangeAt is the place of the first of some spec keys below an exchange that

@@ -14,12 +14,9 @@ var deprecatedSetting = Rule{
 	Fix: "Leave it out, or use what replaces it.",
 	Check: func(p *Pass) {
 		p.eachArgument(func(q *topology.Queue, row *catalog.Setting, _ any, at topology.Position) {
-			if _, raw := intent(q).At["arguments."+row.Argument]; q.Intent != nil && !raw {
-				return // the expansion says so of settings
-			}
 			t := p.typeOf(q)
 			p.onVersions(q, at, func(v catalog.Version) problem {
-				return deprecated(q, row, v, row.TakesArgument(t, v), row.IsUnchecked(t, v))
+				return deprecated(q, row, v, row.TakesArgument(t, v), row.IgnoresArgument(t, v))
 			})
 		})
 		for _, policy := range p.specPolicies() {
@@ -42,7 +39,7 @@ var deprecatedSetting = Rule{
 
 // deprecated words the finding: the setting works, or is only taken.
 func deprecated(o topology.Object, row *catalog.Setting, v catalog.Version, works, taken bool) problem {
-	if !isDeprecated(row, v) || !works && !taken {
+	if !row.IsDeprecated(v) || !works && !taken {
 		return problem{}
 	}
 	what := "is deprecated"

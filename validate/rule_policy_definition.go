@@ -91,7 +91,7 @@ var policyValue = Rule{
 						n := narrowed(row, value, t, v, topology.ByPolicy)
 						// What is only another meaning for one queue type is not refused.
 						if n != nil && row.Name != "overflow" {
-							return problemf("%s has %s %s: %s", policyName(policy), key, topology.Text(value), n.Why).do("%s", allowed(n))
+							return problemf("%s has %s %s: %s", policyName(policy), key, topology.Text(value), consequence(n)).do("%s", allowed(n))
 						}
 					}
 					return problem{}
@@ -138,9 +138,11 @@ var policyPattern = Rule{
 		"than 1,024 bytes, older versions a pattern that compiles to too much.",
 	Fix: "Correct the pattern. It is matched anywhere in the name unless it begins with ^ and ends with $.",
 	Check: func(p *Pass) {
+		refused := map[*topology.Policy]bool{}
 		for _, policy := range p.specPolicies() {
 			if _, err := syntax.Parse(policy.Pattern, syntax.Perl); err != nil && refusedByPCRE(err) {
 				p.report(policy, policy.Position, problemf("the pattern of %s is no regular expression: %s", policyName(policy), syntaxError(err)))
+				refused[policy] = true
 				continue
 			}
 			p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
@@ -150,9 +152,17 @@ var policyPattern = Rule{
 				return problemf("the pattern of %s has %d bytes, and 1,024 is the most", policyName(policy), len(policy.Pattern)).
 					do("Use several policies of the same definition with shorter patterns.")
 			})
-			if why := p.policySet(p.newest()).Problem(policy); why != "" {
-				p.report(policy, policy.Position, problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), why).
-					as(diag.Warning).do("The broker may understand it. What it would do to queues is not checked."))
+		}
+		set := p.policySet(p.newest())
+		told := refused
+		for _, m := range p.matches(p.newest()) {
+			for _, policy := range m.Undecided {
+				if told[policy] || !p.isWritten(policy) {
+					continue
+				}
+				told[policy] = true
+				p.report(policy, policy.Position, problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), set.Problem(policy)).
+					as(diag.Warning).do("The broker may understand it. What it does to queues is not checked."))
 			}
 		}
 	},
