@@ -188,7 +188,7 @@ func (doc *document) withDefaults(n, defaults *node, name string) *node {
 	changed := false
 	own := make([]entry, 0, len(n.table)+len(defaults.table))
 	for _, e := range n.table {
-		if e.value.kind == nullNode && (e.value.soft || defaults.get(e.key) != nil) {
+		if e.value.kind == nullNode && (e.value.soft || e.key != "settings_by" && defaults.get(e.key) != nil) {
 			changed = true
 			continue
 		}
