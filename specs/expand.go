@@ -8,6 +8,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -50,6 +51,7 @@ type expansion struct {
 	queues    map[string]*Queue
 	exchanges map[string]*Exchange
 	generated *generated
+	policies  *policy.Set // those of the spec, when a queue inherits one
 	bindings  map[topology.Key]*topology.Binding
 }
 

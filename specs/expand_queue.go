@@ -98,7 +98,10 @@ func (e *expansion) addQueue(q *Queue, d *derived) {
 		out.Arguments[name] = q.Arguments[name]
 	}
 	w.collect(d, out.Type)
-	settings, policy := w.place(out)
+	settings, definition := w.place(out)
+	if q.InheritPolicy && len(definition) > 0 {
+		e.inherit(q, out.Type, definition, settings)
+	}
 	if len(out.Arguments) == 0 {
 		out.Arguments = nil
 	}
@@ -109,8 +112,8 @@ func (e *expansion) addQueue(q *Queue, d *derived) {
 		out.Intent.Stated["type"] = true
 	}
 	e.out.Queues = append(e.out.Queues, out)
-	if len(policy) > 0 {
-		e.addPolicy(q, out.Type, policy)
+	if len(definition) > 0 {
+		e.addPolicy(q, out.Type, definition)
 	}
 	e.addWrittenBindings(q.Bindings, topology.ToQueue, q.Name)
 }
@@ -207,7 +210,7 @@ func (w *queueWork) fail(d diag.Diagnostic) {
 // definition of its policy.
 func (w *queueWork) place(out *topology.Queue) (map[string]topology.SettingValue, topology.Arguments) {
 	settings := map[string]topology.SettingValue{}
-	policy := topology.Arguments{}
+	definition := topology.Arguments{}
 	for _, name := range slices.Sorted(maps.Keys(w.list)) {
 		s := w.list[name]
 		if name == "dead-letter-routing-key" && !s.raw {
@@ -227,11 +230,11 @@ func (w *queueWork) place(out *topology.Queue) (map[string]topology.SettingValue
 		case by == topology.ByArgument:
 			out.Arguments[row.Argument] = s.value
 		case !w.q.External:
-			policy[row.PolicyKey] = s.value
+			definition[row.PolicyKey] = s.value
 		}
 		settings[name] = topology.SettingValue{Value: s.value, By: by, Position: s.pos}
 	}
-	return settings, policy
+	return settings, definition
 }
 
 // way decides how one setting reaches the broker, and tells what it cannot.

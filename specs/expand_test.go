@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
@@ -311,351 +310,126 @@ func TestExpandPolicyForm(t *testing.T) {
 	}
 }
 
-func TestExpandRetry(t *testing.T) {
-	const s, m = time.Second, time.Minute
+func TestExpandInheritsPolicy(t *testing.T) {
+	definition := topology.Arguments{
+		"max-length": int64(9), "expires": int64(5000), "dead-letter-exchange": "other", "dead-letter-routing-key": "k",
+	}
 	for name, c := range map[string]struct {
-		kind     topology.QueueType
-		requires string
-		retry    Retry
-		edit     func(q *Queue)
-		version  catalog.Version
-		want     string
+		edit func(q *Queue, p *topology.Policy)
+		want topology.Arguments
+		code []string
 	}{
-		"classic, one delay": {
-			topology.Classic, "", Retry{MaxAttempts: 5, Delays: []time.Duration{30 * s}}, nil, v310, `
-queue q classic
-  retry 5 [30s] wait-queue [q.retry] 
-queue q.retry classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 30000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 30000 by arguments
-`,
+		"keys that the queue does not set": {
+			func(q *Queue, _ *topology.Policy) { q.Settings = map[string]any{"expires": int64(1)} },
+			topology.Arguments{
+				"expires": int64(1), "max-length": int64(9), "dead-letter-exchange": "other", "dead-letter-routing-key": "k",
+			},
+			nil,
 		},
-		"quorum, a ladder that repeats a delay": {
-			topology.Quorum, "", Retry{MaxAttempts: 3, Delays: []time.Duration{60 * s, 60 * s, 90 * m}}, nil, v40, `
-queue q quorum
-  retry 3 [1m0s 1m0s 1h30m0s] wait-queue [q.retry.1m q.retry.1m q.retry.90m] 
-  delivery-limit = 2 by policy
-queue q.retry.1m quorum role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-dead-letter-strategy": "at-least-once", "x-message-ttl": 60000, "x-overflow": "reject-publish"} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  dead-letter-strategy = "at-least-once" by arguments
-  message-ttl = 60000 by arguments
-  overflow = "reject-publish" by arguments
-queue q.retry.90m quorum role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-dead-letter-strategy": "at-least-once", "x-message-ttl": 5400000, "x-overflow": "reject-publish"} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  dead-letter-strategy = "at-least-once" by arguments
-  message-ttl = 5400000 by arguments
-  overflow = "reject-publish" by arguments
-policy rabbitctl:q ^q$ quorum_queues 1000 {"delivery-limit": 2}
-`,
+		"no part of another route": {
+			func(q *Queue, _ *topology.Policy) { q.DeadLetter = &DeadLetter{Exchange: ptr("own")} },
+			topology.Arguments{"dead-letter-exchange": "own", "max-length": int64(9), "expires": int64(5000)},
+			nil,
 		},
-		"names and type of wait queues": {
-			topology.Quorum, "", Retry{
-				Delays:    []time.Duration{s, 2 * s},
-				WaitQueue: WaitQueue{Names: "{queue}.again.{n}", Type: topology.Classic},
-			}, nil, v40, `
-queue q quorum
-  retry 0 [1s 2s] wait-queue [q.again.1 q.again.2] 
-queue q.again.1 classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 1000 by arguments
-queue q.again.2 classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 2000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 2000 by arguments
-`,
+		"not beside arguments": {
+			func(q *Queue, _ *topology.Policy) {
+				q.Settings = map[string]any{"message-ttl": int64(1)}
+				q.Arguments = topology.Arguments{"x-expires": int64(7), "x-dead-letter-exchange": "raw"}
+			},
+			topology.Arguments{"message-ttl": int64(1), "max-length": int64(9)},
+			nil,
 		},
-		"a hand-made wait queue for one delay": {
-			topology.Classic, "", Retry{Delays: []time.Duration{s, m}}, func(q *Queue) {
-				q.Delays = []topology.Delay{{Delay: s, Queue: "delay.1s"}}
-			}, v40, `
-queue q classic
-  retry 0 [1s 1m0s] wait-queue [delay.1s q.retry.1m] 
-queue q.retry.1m classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 60000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 60000 by arguments
-`,
+		"nothing from a policy that does not match": {
+			func(q *Queue, p *topology.Policy) { q.Settings, p.Pattern = map[string]any{"expires": int64(1)}, "^x$" },
+			topology.Arguments{"expires": int64(1)},
+			nil,
 		},
-		"auto is the broker's own only where 4.3 is required": {
-			topology.Quorum, ">=4.3", Retry{MaxAttempts: 5, Delays: []time.Duration{s, 2 * s, 3 * s}}, nil, v43, `
-queue q quorum
-  retry 5 [1s 2s 3s] delayed-retry [] 
-  delayed-retry-max = 3000 by policy
-  delayed-retry-min = 1000 by policy
-  delayed-retry-type = "failed" by policy
-  delivery-limit = 4 by policy
-policy rabbitctl:q ^q$ quorum_queues 1000 {"delayed-retry-max": 3000, "delayed-retry-min": 1000, "delayed-retry-type": "failed", "delivery-limit": 4}
-`,
-		},
-		"auto with delays that 4.3 cannot do": {
-			topology.Quorum, ">=4.3", Retry{Delays: []time.Duration{s, 5 * s}, WaitQueue: WaitQueue{Type: topology.Classic}}, nil, v43, `
-queue q quorum
-  retry 0 [1s 5s] wait-queue [q.retry.1s q.retry.5s] 
-queue q.retry.1s classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 1000 by arguments
-queue q.retry.5s classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 5000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 5000 by arguments
-`,
-		},
-		"auto does not look at the broker": {
-			topology.Quorum, ">=4.0", Retry{Delays: []time.Duration{s}, WaitQueue: WaitQueue{Type: topology.Classic, Name: "later"}}, nil, v43, `
-queue q quorum
-  retry 0 [1s] wait-queue [later] 
-queue later classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 1000 by arguments
-`,
-		},
-		"reject-cycle on 3.10": {
-			topology.Quorum, "", Retry{
-				MaxAttempts: 3, Delays: []time.Duration{s}, Mechanism: topology.MechanismRejectCycle,
-				WaitQueue: WaitQueue{Type: topology.Classic},
-			}, func(q *Queue) { q.DeadLetter = &DeadLetter{Queue: ptr("dead")} }, v310, `
-queue q quorum
-  retry 3 [1s] reject-cycle [q.retry] 
-  dead-letter queue="dead" exchange="" key "dead" via="" strategy=""
-  dead-letter-exchange = "" by policy
-  dead-letter-routing-key = "q.retry" by policy
-queue q.retry classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 1000 by arguments
-policy rabbitctl:q ^q$ queues 1000 {"dead-letter-exchange": "", "dead-letter-routing-key": "q.retry"}
-`,
-		},
-		"reject-cycle on 4.0, settings by arguments": {
-			topology.Quorum, "", Retry{
-				MaxAttempts: 3, Delays: []time.Duration{s}, Mechanism: topology.MechanismRejectCycle,
-				WaitQueue: WaitQueue{Type: topology.Classic},
-			}, func(q *Queue) { q.SettingsBy.Default = topology.ByArgument }, v40, `
-queue q quorum {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q.retry"}
-  retry 3 [1s] reject-cycle [q.retry] 
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q.retry" by arguments
-  delivery-limit = -1 by policy
-queue q.retry classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 1000} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-  message-ttl = 1000 by arguments
-policy rabbitctl:q ^q$ quorum_queues 1000 {"delivery-limit": -1}
-`,
-		},
-		"delayed-exchange": {
-			topology.Classic, "", Retry{Delays: []time.Duration{s}, Mechanism: topology.MechanismDelayedExchange}, nil, v40, `
-exchange q.delay x-delayed-message {"x-delayed-type": "direct"} (retry of queue "q", a.yaml:1:1)
-queue q classic
-  retry 0 [1s] delayed-exchange [] q.delay
-binding q.delay => queue q [q] (retry of queue "q", a.yaml:1:1)
-`,
-		},
-		"per-message": {
-			topology.Classic, "", Retry{Delays: []time.Duration{s}, Mechanism: topology.MechanismPerMessage}, nil, v40, `
-queue q classic
-  retry 0 [1s] per-message [q.retry] 
-queue q.retry classic role=wait {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"} (retry of queue "q", a.yaml:1:1)
-  dead-letter-exchange = "" by arguments
-  dead-letter-routing-key = "q" by arguments
-`,
-		},
-		"no delays": {
-			topology.Quorum, "", Retry{MaxAttempts: 1}, nil, v40, `
-queue q quorum
-  retry 1 []  [] 
-  delivery-limit = 0 by policy
-policy rabbitctl:q ^q$ quorum_queues 1000 {"delivery-limit": 0}
-`,
+		"no generated policy without settings": {func(*Queue, *topology.Policy) {}, nil, nil},
+		"a policy that hides the generated one": {
+			func(q *Queue, p *topology.Policy) { q.Settings, p.Priority = map[string]any{"expires": int64(1)}, 1000 },
+			topology.Arguments{"expires": int64(1)},
+			[]string{"error inherited-policy-priority"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := queue("q", c.kind)
-			q.Retry = &c.retry
-			if c.edit != nil {
-				c.edit(q)
-			}
-			host := &VirtualHost{Name: "t", Queues: []*Queue{q}}
-			if c.requires != "" {
-				required, err := ParseConstraint(c.requires)
-				if err != nil {
-					t.Fatal(err)
+			q := queue("q", topology.Classic)
+			q.InheritPolicy = true
+			p := &topology.Policy{VirtualHost: "t", Name: "p", Pattern: "^q", ApplyTo: "all", Definition: definition.Clone()}
+			c.edit(q, p)
+			host := &VirtualHost{Name: "t", Queues: []*Queue{q}, Policies: []*topology.Policy{p}}
+			top, found := (&Spec{VirtualHosts: []*VirtualHost{host}}).Expand(Target{Version: v43})
+			var got topology.Arguments
+			for _, generated := range top.VirtualHosts[0].Policies {
+				if generated.Queue == "q" {
+					got = generated.Definition
 				}
-				host.Requires.RabbitMQ = required
 			}
-			top, found := (&Spec{VirtualHosts: []*VirtualHost{host}}).Expand(Target{Version: c.version})
-			if len(found) > 0 {
-				t.Errorf("findings: %v", found)
-			}
-			if got := "\n" + dump(top.VirtualHosts[0]); got != c.want {
-				t.Errorf("got %s\nwant %s", got, c.want)
+			if !got.Equal(c.want) || !slices.Equal(codes(found), c.code) || !p.Definition.Equal(definition) {
+				t.Errorf("got %v, want %v; findings %v", got, c.want, found)
 			}
 		})
 	}
 }
 
-func TestExpandMistakes(t *testing.T) {
-	second := func(edit func(q *Queue)) *Queue {
-		q := queue("second", topology.Classic)
-		q.Pos = line(9)
-		edit(q)
-		return q
+func TestExpandQueueTypes(t *testing.T) {
+	untyped := func(name string) *Queue { return queue(name, "") }
+	transient := untyped("transient")
+	transient.Durable = false
+	host := func(declared topology.QueueType) *VirtualHost {
+		v := &VirtualHost{Name: "t", Queues: []*Queue{untyped("a"), untyped("b"), transient, queue("c", topology.Classic)}}
+		if declared != "" {
+			v.Settings = &topology.VirtualHostSettings{VirtualHost: "t", DefaultQueueType: declared, Position: line(2)}
+		}
+		return v
 	}
 	for name, c := range map[string]struct {
-		kind topology.QueueType
-		edit func(q *Queue)
-		more *Queue
-		want string
+		declared topology.QueueType
+		target   Target
+		want     string
+		known    topology.QueueType
+		code     []string
 	}{
-		"max_attempts 0": {topology.Quorum, func(q *Queue) {
-			q.Retry, q.At["retry.max_attempts"] = &Retry{}, line(3)
-		}, nil, "max-attempts a.yaml:3:1"},
-		"max_attempts negative": {topology.Classic, func(q *Queue) { q.Retry = &Retry{MaxAttempts: -1} }, nil, "max-attempts a.yaml:1:1"},
-		"a limit beside max_attempts": {topology.Quorum, func(q *Queue) {
-			q.Retry, q.Settings = &Retry{MaxAttempts: 5}, map[string]any{"delivery-limit": int64(5)}
-			q.At["delivery_limit"] = line(4)
-		}, nil, "setting-contradiction a.yaml:4:1"},
-		"the same limit beside max_attempts": {topology.Quorum, func(q *Queue) {
-			q.Retry, q.Settings = &Retry{MaxAttempts: 5}, map[string]any{"delivery-limit": int64(4)}
-		}, nil, ""},
-		"a raw limit beside max_attempts": {topology.Quorum, func(q *Queue) {
-			q.Retry, q.Arguments = &Retry{MaxAttempts: 5}, topology.Arguments{"x-delivery-limit": int64(5)}
-		}, nil, "setting-contradiction a.yaml:1:1"},
-		"at-least-once beside drop-head": {topology.Quorum, func(q *Queue) {
-			q.DeadLetter, q.Settings = &DeadLetter{Queue: ptr("d"), Strategy: "at-least-once"}, map[string]any{"overflow": "drop-head"}
-		}, nil, "setting-contradiction a.yaml:1:1"},
-		"at-least-once beside a raw overflow": {topology.Quorum, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Queue: ptr("d"), Strategy: "at-least-once"}
-			q.Arguments = topology.Arguments{"x-overflow": "drop-head"}
-		}, nil, "setting-contradiction a.yaml:1:1"},
-		"at-least-once on classic": {topology.Classic, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Queue: ptr("d"), Strategy: "at-least-once"}
-		}, nil, "setting-not-for-type a.yaml:1:1"},
-		"at-most-once on classic": {topology.Classic, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Queue: ptr("d"), Strategy: "at-most-once"}
-		}, nil, ""},
-		"no target": {topology.Classic, func(q *Queue) { q.DeadLetter = &DeadLetter{} }, nil, "dead-letter-target a.yaml:1:1"},
-		"two targets": {topology.Classic, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Queue: ptr("d"), Exchange: ptr("x")}
-		}, nil, "dead-letter-target a.yaml:1:1"},
-		"via without a queue": {topology.Classic, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Via: "x", Exchange: ptr("x")}
-		}, nil, "dead-letter-target a.yaml:1:1"},
-		"dead_letter and its setting": {topology.Classic, func(q *Queue) {
-			q.DeadLetter, q.Settings = &DeadLetter{Queue: ptr("d")}, map[string]any{"dead-letter-exchange": "x"}
-		}, nil, "setting-contradiction a.yaml:1:1"},
-		"the wait queue as the end": {topology.Quorum, func(q *Queue) {
-			q.Retry, q.DeadLetter = &Retry{Delays: []time.Duration{time.Second}}, &DeadLetter{Queue: ptr("q.retry")}
-		}, nil, "dead-letter-into-wait-queue a.yaml:1:1"},
-		"reject-cycle with what enters without a reject": {topology.Quorum, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second}, Mechanism: topology.MechanismRejectCycle}
-			q.Settings = map[string]any{"message-ttl": int64(1), "max-length": int64(1)}
-			q.Arguments = topology.Arguments{"x-max-length-bytes": int64(1)}
-			q.DeadLetter = &DeadLetter{Queue: ptr("d"), Strategy: "at-least-once"}
-		}, nil, strings.Join(slices.Repeat([]string{"reject-cycle-conflict a.yaml:1:1"}, 4), ", ")},
-		"reject-cycle with a limit": {topology.Quorum, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second}, Mechanism: topology.MechanismRejectCycle}
-			q.Settings = map[string]any{"delivery-limit": int64(4)}
-		}, nil, "setting-contradiction a.yaml:1:1"},
-		"reject-cycle with two delays": {topology.Quorum, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second, time.Minute}, Mechanism: topology.MechanismRejectCycle}
-		}, nil, "retry-delays a.yaml:1:1"},
-		"per-message with two delays": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second, time.Minute}, Mechanism: topology.MechanismPerMessage}
-		}, nil, "retry-delays a.yaml:1:1"},
-		"a mechanism without delays": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Mechanism: topology.MechanismWaitQueue}
-		}, nil, "retry-delays-missing a.yaml:1:1"},
-		"delayed-retry on classic": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second}, Mechanism: topology.MechanismDelayedRetry}
-		}, nil, strings.Join(slices.Repeat([]string{"setting-not-for-type a.yaml:1:1"}, 3), ", ")},
-		"delayed-retry with other delays": {topology.Quorum, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second, 5 * time.Second}, Mechanism: topology.MechanismDelayedRetry}
-		}, nil, "retry-delays a.yaml:1:1"},
-		"delays that cannot be": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{-time.Second, time.Microsecond, 20 * 365 * 24 * time.Hour}}
-		}, nil, strings.Join(slices.Repeat([]string{"retry-delay a.yaml:1:1"}, 3), ", ")},
-		"one name for two delays": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second, time.Minute}, WaitQueue: WaitQueue{Name: "w"}}
-		}, nil, "wait-queue-name a.yaml:1:1"},
-		"names without the delay": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second, time.Minute}, WaitQueue: WaitQueue{Names: "{queue}.w"}}
-		}, nil, "wait-queue-name a.yaml:1:1"},
-		"a stream as wait queue": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second}, WaitQueue: WaitQueue{Type: topology.Stream}}
-		}, nil, "wait-queue-type a.yaml:1:1"},
-		"its own wait queue": {topology.Classic, func(q *Queue) {
-			q.Retry = &Retry{Delays: []time.Duration{time.Second}, WaitQueue: WaitQueue{Name: "q"}}
-		}, nil, "generated-differs a.yaml:1:1"},
-		"one wait queue for two queues": {
-			topology.Classic, func(q *Queue) {
-				q.Retry = &Retry{Delays: []time.Duration{time.Second}, WaitQueue: WaitQueue{Name: "w"}}
-			},
-			second(func(q *Queue) {
-				q.Retry = &Retry{Delays: []time.Duration{time.Second}, WaitQueue: WaitQueue{Name: "w"}}
-			}), "generated-differs a.yaml:9:1",
+		"offline":      {"", Target{}, "classic classic classic classic", "", []string{"info queue-type-defaulted"}},
+		"offline 3.10": {"", Target{Version: v310}, "classic classic classic classic", "classic", nil},
+		"live quorum": {
+			"",
+			Target{Version: v40, DefaultQueueTypes: map[string]topology.QueueType{"t": topology.Quorum}},
+			"quorum quorum classic classic", "quorum", nil,
 		},
-		"a name that is too long": {topology.Classic, func(q *Queue) {
-			q.Name, q.Retry = strings.Repeat("x", 250), &Retry{Delays: []time.Duration{time.Second}}
-		}, nil, "name-too-long a.yaml:1:1"},
-		"categories without otherwise": {topology.Quorum, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Categories: &topology.Categories{Routes: []topology.CategoryRoute{{Name: "a", Queue: "d"}}}}
-		}, nil, "categories-otherwise a.yaml:1:1"},
-		"two owners of one category queue": {topology.Quorum, func(q *Queue) {
-			q.DeadLetter = &DeadLetter{Categories: &topology.Categories{
-				Routes:    []topology.CategoryRoute{{Name: "a", Queue: "d", Owner: "me"}},
-				Otherwise: topology.CategoryRoute{Queue: "d", Owner: "you"},
-			}}
-		}, nil, "generated-differs a.yaml:1:1"},
-		"the same binding twice": {topology.Classic, func(q *Queue) {
-			q.Bindings = []*Binding{{Pos: line(2), Exchange: "x", RoutingKeys: []string{"a", "a"}, KeyPos: []topology.Position{line(3), line(4)}}}
-		}, nil, "duplicate-binding a.yaml:4:1"},
-		"match twice": {topology.Classic, func(q *Queue) {
-			q.Bindings = []*Binding{{Pos: line(2), Exchange: "x", Match: "any", Arguments: topology.Arguments{"x-match": "all"}}}
-		}, nil, "setting-contradiction a.yaml:2:1"},
-		"a written wait queue with another time": {
-			topology.Classic, func(q *Queue) { q.Retry = &Retry{Delays: []time.Duration{time.Second}} },
-			second(func(q *Queue) { q.Name, q.Settings = "q.retry", map[string]any{"message-ttl": int64(5000)} }),
-			"setting-contradiction a.yaml:9:1",
+		"live quorum on 3.10": {
+			"",
+			Target{Version: v310, DefaultQueueTypes: map[string]topology.QueueType{"t": topology.Quorum}},
+			"classic classic classic classic", "classic", nil,
 		},
-		"a written wait queue with the same time": {
-			topology.Classic, func(q *Queue) { q.Retry = &Retry{Delays: []time.Duration{time.Second}} },
-			second(func(q *Queue) { q.Name, q.Settings = "q.retry", map[string]any{"message-ttl": int64(1000)} }), "",
+		"live, not set": {
+			"",
+			Target{Version: v40, DefaultQueueTypes: map[string]topology.QueueType{"t": ""}},
+			"classic classic classic classic", "classic", nil,
 		},
-		"a written wait queue of another type than asked for": {
-			topology.Classic, func(q *Queue) {
-				q.Retry = &Retry{Delays: []time.Duration{time.Second}, WaitQueue: WaitQueue{Type: topology.Quorum}}
-			},
-			second(func(q *Queue) { q.Name = "q.retry" }), "generated-differs a.yaml:1:1",
+		"the spec says it": {
+			"quorum",
+			Target{Version: v43, DefaultQueueTypes: map[string]topology.QueueType{"t": topology.Classic}},
+			"quorum quorum classic classic", "quorum", nil,
 		},
-		"a written wait queue with another role": {
-			topology.Classic, func(q *Queue) { q.Retry = &Retry{Delays: []time.Duration{time.Second}} },
-			second(func(q *Queue) { q.Name, q.Role = "q.retry", topology.RoleDeadLetter }), "generated-differs a.yaml:1:1",
+		"the spec says it to 3.10": {
+			"quorum",
+			Target{Version: v310},
+			"classic classic classic classic", "classic",
+			[]string{"error default-queue-type-unsupported"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := queue("q", c.kind)
-			c.edit(q)
-			queues := []*Queue{q}
-			if c.more != nil {
-				queues = append(queues, c.more)
-			}
-			_, found := expand(t, v43, queues...)
+			top, found := (&Spec{VirtualHosts: []*VirtualHost{host(c.declared)}}).Expand(c.target)
+			v := top.VirtualHosts[0]
 			var got []string
-			for _, d := range found {
-				got = append(got, d.Code+" "+d.Position.String())
-				if d.Severity != diag.Error || d.Detail == "" || d.Object.Name == "" {
-					t.Errorf("finding %+v", d)
-				}
+			for _, q := range v.Queues {
+				got = append(got, string(q.Type))
 			}
-			if s := strings.Join(got, ", "); s != c.want {
-				t.Errorf("got %q, want %q: %v", s, c.want, found)
+			if s := strings.Join(got, " "); s != c.want || v.DefaultQueueType != c.known || !slices.Equal(codes(found), c.code) {
+				t.Errorf("types %q, default %q, findings %v", s, v.DefaultQueueType, found)
+			}
+			if v.Queues[0].Intent.Stated["type"] || !v.Queues[3].Intent.Stated["type"] {
+				t.Error("stated types are not told from others")
 			}
 		})
 	}

@@ -48,7 +48,7 @@ type QueueIntent struct {
 	Loses      map[string]string // expired, overflow, rejected, ... to the reason
 	Delays     []Delay           // of a hand-made wait queue
 	// InheritPolicy allows a policies: entry to match a queue that has a
-	// generated policy.
+	// generated policy; expansion copies the keys that the queue does not set.
 	InheritPolicy bool
 	HidesPolicy   []string
 	// AllowUnknownArguments are x- names that the catalog does not know and the
@@ -93,7 +93,8 @@ type Retry struct {
 	// MaxAttempts counts deliveries, the first included; 0: not stated.
 	MaxAttempts int64
 	Delays      []time.Duration
-	// Mechanism is the one chosen: never auto after the spec was expanded.
+	// Mechanism is the one chosen: never auto after the spec was expanded, and
+	// empty when there are no delays.
 	Mechanism Mechanism
 	// WaitQueues are the queues of the delays, in the same order; empty for
 	// mechanisms without.
