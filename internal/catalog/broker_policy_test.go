@@ -261,28 +261,3 @@ func TestApplyToOnBrokers(t *testing.T) {
 		}
 	})
 }
-
-func TestExchangeTypesOnBrokers(t *testing.T) {
-	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
-		var overview struct {
-			ExchangeTypes []struct{ Name string } `json:"exchange_types"`
-		}
-		b.Get(t, "/api/overview", &overview)
-		var have []string
-		for _, e := range overview.ExchangeTypes {
-			have = append(have, e.Name)
-			if LookupExchangeType(e.Name) == nil {
-				t.Errorf("%s has exchange type %s, the table does not know it", b.Version, e.Name)
-			}
-		}
-		builtIn := ExchangeTypes(versionOf(t, b))
-		for _, e := range ExchangeTypeTable {
-			if slices.Contains(builtIn, e.Name) && !slices.Contains(have, e.Name) {
-				t.Errorf("%s does not have exchange type %s, the table says it is built in", b.Version, e.Name)
-			}
-			if e.Plugin == "" && !slices.Contains(builtIn, e.Name) && slices.Contains(have, e.Name) {
-				t.Errorf("%s has exchange type %s, the table says it does not", b.Version, e.Name)
-			}
-		}
-	})
-}

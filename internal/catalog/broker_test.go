@@ -189,6 +189,18 @@ func (d *declarer) declare(name string, typ topology.QueueType, arguments amqp.T
 	d.t.Helper()
 	arguments["x-queue-type"] = string(typ)
 	_, err := d.open().QueueDeclare(name, true, false, false, false, arguments)
+	return d.accepted(err, name, arguments)
+}
+
+// declareExchange is declare for exchanges.
+func (d *declarer) declareExchange(name, typ string, arguments amqp.Table) bool {
+	d.t.Helper()
+	err := d.open().ExchangeDeclare(name, typ, true, false, false, false, arguments)
+	return d.accepted(err, name, arguments)
+}
+
+func (d *declarer) accepted(err error, name string, arguments amqp.Table) bool {
+	d.t.Helper()
 	if err == nil {
 		return true
 	}

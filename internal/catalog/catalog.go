@@ -6,6 +6,8 @@
 // seen to do; series in between follow RabbitMQ's release notes.
 package catalog
 
+//go:generate go run ../docgen
+
 import (
 	"fmt"
 	"slices"

@@ -19,6 +19,7 @@ var ExchangeTypeTable = []ExchangeType{
 	{Name: "topic", BuiltIn: []Range{always}, Doc: "To the bindings whose pattern of words matches the routing key."},
 	{Name: "x-consistent-hash", Plugin: "rabbitmq_consistent_hash_exchange", Doc: "To one binding by a hash; keys are weights."},
 	{Name: "x-delayed-message", Plugin: "rabbitmq_delayed_message_exchange", Doc: "As x-delayed-type says, after the delay in the header x-delay."},
+	{Name: "x-federation-upstream", Plugin: "rabbitmq_federation", Doc: "Made and used by the plugin itself."},
 	{Name: "x-jms-topic", Plugin: "rabbitmq_jms_topic_exchange", Doc: "To the bindings whose JMS selector matches."},
 	{Name: "x-local-random", BuiltIn: []Range{since40}, Doc: "To one binding of a queue on the publisher's node; keys must be empty."},
 	{Name: "x-modulus-hash", BuiltIn: []Range{since43}, Plugin: "rabbitmq_sharding", Doc: "To one binding by a hash of the routing key."},
@@ -54,6 +55,9 @@ type ExchangeArgument struct {
 	Types []string
 	// Required: the type cannot be declared without it.
 	Required bool
+	// Compared: a redeclaration with another value is refused (406); otherwise it
+	// is silently accepted and changes nothing.
+	Compared bool
 	Value    ValueType
 	Min      int64
 	Enum     []string // allowed texts; nil: any
@@ -64,19 +68,19 @@ type ExchangeArgument struct {
 // ExchangeArguments is the table of exchange arguments, sorted by name.
 var ExchangeArguments = []ExchangeArgument{
 	{
-		Name: "alternate-exchange", Value: Text,
+		Name: "alternate-exchange", Value: Text, Compared: true,
 		Doc: "The exchange that gets what this one cannot route.",
 		URL: "https://www.rabbitmq.com/docs/ae",
 	},
 	{
 		Name: "hash-header", Types: []string{"x-consistent-hash"}, Value: Text,
-		Doc: "The header whose value is hashed in place of the routing key.",
+		Doc: "The header whose value is hashed in place of the routing key; not together with hash-property.",
 		URL: "https://github.com/rabbitmq/rabbitmq-server/tree/main/deps/rabbitmq_consistent_hash_exchange",
 	},
 	{
 		Name: "hash-property", Types: []string{"x-consistent-hash"}, Value: Text,
 		Enum: []string{"correlation_id", "message_id", "timestamp"},
-		Doc:  "The property whose value is hashed in place of the routing key.",
+		Doc:  "The property whose value is hashed in place of the routing key; not together with hash-header.",
 		URL:  "https://github.com/rabbitmq/rabbitmq-server/tree/main/deps/rabbitmq_consistent_hash_exchange",
 	},
 	{

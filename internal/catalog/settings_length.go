@@ -46,9 +46,9 @@ var lengthSettings = []Setting{
 		Effect:         Immediately,
 		Conflict:       []Conflict{smallerWins},
 		Merge:          SmallerWins,
-		Deprecated:     V(3, 10), Instead: "nothing: quorum queues keep message bodies on disk",
+		Deprecated:     V(3, 10), Instead: "nothing, quorum queues keep message bodies on disk",
 		Doc: "How many bytes of message bodies a quorum queue keeps in memory. Checked, but without effect from 3.10 on.",
-		URL: "https://www.rabbitmq.com/docs/quorum-queues#memory-limit",
+		URL: "https://www.rabbitmq.com/docs/quorum-queues",
 	},
 	{
 		Name: "max-in-memory-length", Argument: "x-max-in-memory-length", PolicyKey: "max-in-memory-length",
@@ -61,8 +61,8 @@ var lengthSettings = []Setting{
 		Effect:         Immediately,
 		Conflict:       []Conflict{smallerWins},
 		Merge:          SmallerWins,
-		Deprecated:     V(3, 10), Instead: "nothing: quorum queues keep message bodies on disk",
+		Deprecated:     V(3, 10), Instead: "nothing, quorum queues keep message bodies on disk",
 		Doc: "How many message bodies a quorum queue keeps in memory. Checked, but without effect from 3.10 on.",
-		URL: "https://www.rabbitmq.com/docs/quorum-queues#memory-limit",
+		URL: "https://www.rabbitmq.com/docs/quorum-queues",
 	},
 }

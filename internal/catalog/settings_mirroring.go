@@ -9,9 +9,9 @@ var mirroringSettings = []Setting{
 		PolicyMatches:  []Support{{classic, until40}},
 		PolicyActs:     []Support{{classic, until40}},
 		Effect:         Immediately,
-		Merge:          OperatorWins,
 		Deprecated:     V(3, 10), Instead: "quorum queues",
-		Doc: "Mirrors classic queues. Gone in 4.0, where a policy with it is refused.",
+		Doc: "Mirrors classic queues. Beside an operator policy the mode with more mirrors wins. Gone in 4.0, where a policy " +
+			"with it is refused.",
 		URL: "https://www.rabbitmq.com/docs/3.13/ha",
 	},
 	{
@@ -22,7 +22,6 @@ var mirroringSettings = []Setting{
 		PolicyMatches:  []Support{{classic, until40}},
 		PolicyActs:     []Support{{classic, until40}},
 		Effect:         Immediately,
-		Merge:          OperatorWins,
 		Deprecated:     V(3, 10), Instead: "quorum queues",
 		Doc: "The number of mirrors for ha-mode exactly, the list of nodes for ha-mode nodes. Gone in 4.0.",
 		URL: "https://www.rabbitmq.com/docs/3.13/ha",
@@ -68,7 +67,6 @@ var mirroringSettings = []Setting{
 		PolicyMatches:  []Support{{classic, until40}},
 		PolicyActs:     []Support{{classic, until40}},
 		Effect:         Immediately,
-		Merge:          OperatorWins,
 		Deprecated:     V(3, 10), Instead: "quorum queues",
 		Doc: "Whether a new mirror fetches the messages that are already there. Gone in 4.0.",
 		URL: "https://www.rabbitmq.com/docs/3.13/ha",

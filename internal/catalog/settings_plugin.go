@@ -20,8 +20,9 @@ var pluginSettings = []Setting{
 		PolicyActs:    []Support{{classic, always}, {quorum, always}},
 		Plugin:        "rabbitmq_federation",
 		Effect:        Immediately,
-		Doc:           "The name of the one upstream that a queue or an exchange gets messages from.",
-		URL:           "https://www.rabbitmq.com/docs/federation",
+		Doc: "The name of the one upstream that a queue or an exchange gets messages from. Only one of the " +
+			"federation keys may be set.",
+		URL: "https://www.rabbitmq.com/docs/federation",
 	},
 	{
 		Name: "federation-upstream-pattern", PolicyKey: "federation-upstream-pattern",
@@ -31,8 +32,9 @@ var pluginSettings = []Setting{
 		PolicyActs:    []Support{{classic, always}, {quorum, always}},
 		Plugin:        "rabbitmq_federation",
 		Effect:        Immediately,
-		Doc:           "The regular expression for the names of the upstreams that a queue or an exchange gets messages from.",
-		URL:           "https://www.rabbitmq.com/docs/federation",
+		Doc: "The regular expression for the names of the upstreams that a queue or an exchange gets messages from. Only one of the " +
+			"federation keys may be set.",
+		URL: "https://www.rabbitmq.com/docs/federation",
 	},
 	{
 		Name: "federation-upstream-set", PolicyKey: "federation-upstream-set",
