@@ -76,6 +76,9 @@ var quorumDefaultLimitWithoutDLX = Rule{
 			if retry := intent(q).Retry; retry != nil && retry.MaxAttempts > 0 {
 				continue // cap-without-dead-letter
 			}
+			if c := intent(q).Contract; c != nil && c.None {
+				continue
+			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
 				_, routed := p.route(q, v)
 				if _, set, limited := p.limit(q, v); routed || set || !limited {
@@ -173,7 +176,9 @@ var limitIntoWaitQueue = Rule{
 	Check: func(p *Pass) {
 		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
 			n, set, limited := p.limit(q, v)
-			if !limited || p.typeOf(q) != topology.Quorum {
+			// A wait queue has nobody who returns messages to it.
+			waits := role(q) == topology.RoleWait || !set && p.effective(q, v).has("message-ttl")
+			if !limited || waits || p.typeOf(q) != topology.Quorum {
 				return problem{}
 			}
 			for _, name := range p.reaches(q, r).queues {

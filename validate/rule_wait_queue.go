@@ -9,9 +9,6 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// tenYears is the longest time that a broker takes (measured).
-const tenYears = 315_360_000_000 * time.Millisecond
-
 // waiting is a wait queue and what it is for.
 type waiting struct {
 	queue *topology.Queue
@@ -212,26 +209,6 @@ var mixedDelays = Rule{
 				b.related = related(first.at, "the other delay")
 				p.report(w.queue, u.at, b)
 				break
-			}
-		}
-	},
-}
-
-var delayOutOfRange = Rule{
-	Code: "delay-out-of-range", Severity: diag.Error,
-	Summary: "A delay is longer than ten years or shorter than a millisecond.",
-	Doc: "The broker refuses an expiration or TTL above 315360000000 ms with 406, which closes the consumer's channel. It " +
-		"counts in whole milliseconds.",
-	Fix: "Correct the delay.",
-	Check: func(p *Pass) {
-		check := func(q *topology.Queue, d time.Duration, at topology.Position) {
-			if d < time.Millisecond || d > tenYears {
-				p.report(q, at, problemf("queue %q has a delay of %s", q.Name, d))
-			}
-		}
-		for _, q := range p.ours() {
-			for i, d := range intent(q).Delays {
-				check(q, d.Delay, at(q, fmt.Sprintf("delays[%d]", i), "delays"))
 			}
 		}
 	},

@@ -67,7 +67,6 @@ var Rules = []Rule{
 	waitQueueTTLShorter,
 	waitQueueWithoutReturn,
 	mixedDelays,
-	delayOutOfRange,
 
 	// Promises.
 	notRestartSafe,

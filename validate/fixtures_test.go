@@ -1,0 +1,109 @@
+package validate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/specs"
+)
+
+var marks = regexp.MustCompile(`# (want|fine): ([a-z0-9 -]+)$`)
+
+// checkSpec reads, expands and checks a spec as the command does, and returns
+// the findings of the rules alone.
+func checkSpec(t *testing.T, name, text string) (rules, earlier diag.List) {
+	t.Helper()
+	spec, found := specs.Load(specs.Input{Files: []specs.File{{Name: name, Data: []byte(text)}}})
+	if found.HasStructural() {
+		t.Fatalf("%s cannot be read: %v", name, found)
+	}
+	desired, more := spec.Expand(specs.Target{})
+	earlier = append(found, more...)
+	return Check(Input{Topology: desired, Versions: spec.Versions(), Sources: spec.Files}), earlier
+}
+
+// TestFixtures holds every rule against testdata/validate: a line that ends in
+// "# want: CODE ..." has exactly those findings, and all other lines have none.
+func TestFixtures(t *testing.T) {
+	files, err := filepath.Glob("../testdata/validate/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no fixtures", err)
+	}
+	bad, good := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(file)
+		code, _, _ := strings.Cut(name, ".")
+		t.Run(name, func(t *testing.T) {
+			var want []string
+			for i, line := range strings.Split(string(data), "\n") {
+				m := marks.FindStringSubmatch(line)
+				if m == nil {
+					continue
+				}
+				for _, c := range strings.Fields(m[2]) {
+					if m[1] == "fine" {
+						good[c] = good[c] || c == code
+						continue
+					}
+					want = append(want, fmt.Sprintf("%d %s", i+1, c))
+					bad[c] = bad[c] || c == code
+				}
+			}
+			list, _ := checkSpec(t, name, string(data))
+			var got []string
+			for _, d := range list {
+				got = append(got, fmt.Sprintf("%d %s", d.Position.Line, d.Code))
+				for _, r := range d.Related {
+					if strings.HasPrefix(d.Summary, fmt.Sprint(len(d.Related)+1)+" ") {
+						got = append(got, fmt.Sprintf("%d %s", r.Position.Line, d.Code)) // one of several that were merged
+					}
+				}
+				checkWording(t, d)
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("findings: %v\nwant:     %v\n%s", got, want, describe(list))
+			}
+		})
+	}
+	for _, r := range Rules {
+		if !bad[r.Code] {
+			t.Errorf("testdata/validate/%s.yaml has no line that ends in # want: %s", r.Code, r.Code)
+		}
+		if !good[r.Code] {
+			t.Errorf("testdata/validate/%s.yaml has no line that ends in # fine: %s", r.Code, r.Code)
+		}
+	}
+}
+
+func describe(list diag.List) string {
+	var b strings.Builder
+	for _, d := range list {
+		fmt.Fprintf(&b, "%s: %s: %s [%s]\n", d.Position, d.Severity, d.Summary, d.Code)
+	}
+	return b.String()
+}
+
+// checkWording holds what every finding must have.
+func checkWording(t *testing.T, d diag.Diagnostic) {
+	t.Helper()
+	switch {
+	case d.Summary == "" || d.Detail == "":
+		t.Errorf("%s lacks a summary or what to do: %+v", d.Code, d)
+	case strings.HasSuffix(d.Summary, ".") || strings.ContainsAny(d.Summary, "\n\t"):
+		t.Errorf("%s: the summary is one line without a full stop: %q", d.Code, d.Summary)
+	case d.Position.Line == 0:
+		t.Errorf("%s has no position: %s", d.Code, d.Summary)
+	}
+}
