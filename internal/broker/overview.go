@@ -47,7 +47,7 @@ func (c *Client) Overview(ctx context.Context) (*Overview, error) {
 		} `json:"listeners"`
 	}
 	err := c.get(ctx, "overview", &answer)
-	if e, ok := as(err); ok && e.Status == 404 {
+	if e, ok := as(err); ok && e.class == refused && e.Status == 404 {
 		// A JSON 404 of another program: the API has an overview since 2.0.
 		err = notManagement(e, "no /api/overview")
 	}

@@ -2,12 +2,15 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -159,10 +162,18 @@ func TestRequestsAreConstant(t *testing.T) {
 			}
 		}
 		count(7, ReadOptions{}, vhost)
+		var group errgroup.Group
+		group.SetLimit(40) // more than there are channels
 		for i := range 200 {
-			name := "q" + strings.Repeat("i", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26))
-			create(t, w, &topology.Queue{VirtualHost: vhost, Name: name, Type: topology.Classic, Durable: true})
-			create(t, w, &topology.Binding{VirtualHost: vhost, Source: "amq.topic", Destination: name, DestinationType: topology.ToQueue, RoutingKey: name})
+			group.Go(func() error {
+				q := &topology.Queue{VirtualHost: vhost, Name: fmt.Sprint("q", i), Type: topology.Classic, Durable: true}
+				return errors.Join(w.Create(t.Context(), q), w.Create(t.Context(), &topology.Binding{
+					VirtualHost: vhost, Source: "amq.topic", Destination: q.Name, DestinationType: topology.ToQueue, RoutingKey: q.Name,
+				}))
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
 		}
 		count(7, ReadOptions{}, vhost)
 		count(2, ReadOptions{}, "absent")
