@@ -68,7 +68,9 @@ type Plan struct {
 	Digest  string
 	Changes []*Change
 	// Routes are named groups of changes: "route/VHOST/EXCHANGE" is done when
-	// everything that messages of that exchange need to arrive is done.
+	// everything that messages of that exchange need to arrive is done,
+	// "route/VHOST/EXCHANGE/KEY" for messages with one routing key. Members are
+	// IDs of changes and of other routes; no route contains itself.
 	Routes map[string][]string
 	// Notes are differences that need no change, and hints.
 	Notes []Note
@@ -78,7 +80,14 @@ type Plan struct {
 	// Fingerprints are of the live state that the changes were computed from, by
 	// the change's ID.
 	Fingerprints map[string]string
+
+	wantsCounts []topology.Key
 }
+
+// WantsCounts are the live queues whose number of messages decides whether a
+// change is blocked, or belongs to its cost. Compute again with Input.Counts
+// filled; streams are not among them, they never count as empty.
+func (p *Plan) WantsCounts() []topology.Key { return p.wantsCounts }
 
 // Change is one object's difference.
 type Change struct {
