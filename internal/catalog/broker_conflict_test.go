@@ -109,6 +109,7 @@ var probes = []probe{
 }
 
 func TestConflictsOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v := versionOf(t, b)
 		for _, p := range probes {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestExchangeTypesOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		have := exchangeTypesOf(t, b)
 		for _, name := range have {
@@ -44,6 +45,7 @@ func exchangeTypesOf(t *testing.T, b *brokertest.Broker) []string {
 
 // Arguments of types that need a plugin are tried where a broker has it.
 func TestExchangeArgumentsOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		d := &declarer{t: t, b: b, vhost: b.VirtualHost(t)}
 		have := exchangeTypesOf(t, b)

@@ -54,6 +54,7 @@ func definition(s *Setting, value any) map[string]any {
 }
 
 func TestPolicyValuesOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v, vhost := versionOf(t, b), b.VirtualHost(t)
 		for _, kind := range policyKinds {
@@ -103,6 +104,7 @@ func policySettings() []*Setting {
 // Which queue types a policy with each key is in force for: one policy and three
 // queues per key, then one look at all queues.
 func TestPolicyMatchesOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v := versionOf(t, b)
 		for _, kind := range policyKinds {
@@ -176,6 +178,7 @@ func listQueues(t *testing.T, b *brokertest.Broker, vhost string, fresh bool) []
 // Who wins between policy and operator policy: the broker says in
 // effective_policy_definition what it made of the two.
 func TestMergeOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v := versionOf(t, b)
 		d := &declarer{t: t, b: b, vhost: b.VirtualHost(t)}
@@ -250,6 +253,7 @@ func compareMerged(t *testing.T, b *brokertest.Broker, vhost string, want map[st
 }
 
 func TestApplyToOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v, vhost := versionOf(t, b), b.VirtualHost(t)
 		for _, value := range append(ApplyTo(Newest), "stream_queues", "bogus") {

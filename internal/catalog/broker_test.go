@@ -17,6 +17,7 @@ import (
 // expect comes from the row alone, so that a wrong row fails.
 
 func TestArgumentsOnBrokers(t *testing.T) {
+	t.Parallel()
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		v := versionOf(t, b)
 		d := &declarer{t: t, b: b, vhost: b.VirtualHost(t)}
@@ -90,7 +91,7 @@ func takes(s *Setting, value any, typ topology.QueueType, v Version) bool {
 	if !s.TakesArgument(typ, v) && !s.IgnoresArgument(typ, v) {
 		return false
 	}
-	return s.IsUnchecked(typ, v) || !refuses(s, value, typ, v, topology.ByArgument)
+	return s.TakesAnyValue(typ, v) || !refuses(s, value, typ, v, topology.ByArgument)
 }
 
 // beside lists the arguments that an argument cannot stand without.

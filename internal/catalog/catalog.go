@@ -157,6 +157,7 @@ type Setting struct {
 
 	// Deprecated is the version from which the setting should not be used; zero:
 	// none. Instead says what to use.
+	// When that is nothing, the text is "nothing: " and why.
 	Deprecated Version
 	Instead    string
 
@@ -184,10 +185,16 @@ func (s *Setting) IgnoresArgument(t topology.QueueType, v Version) bool {
 	return !s.TakesArgument(t, v) && (has(s.Idle, t, v) || has(s.Unchecked, t, v))
 }
 
-// IsUnchecked reports whether version v takes any value of the argument on queues
-// of type t, also a wrong one.
-func (s *Setting) IsUnchecked(t topology.QueueType, v Version) bool {
+// TakesAnyValue reports whether version v takes the argument with any value on
+// queues of type t, also a wrong one.
+func (s *Setting) TakesAnyValue(t topology.QueueType, v Version) bool {
 	return has(s.Unchecked, t, v)
+}
+
+// IsUnchecked reports whether version v takes the argument on queues of type t
+// without a word, though it does nothing with it or does not look at its value.
+func (s *Setting) IsUnchecked(t topology.QueueType, v Version) bool {
+	return has(s.Unchecked, t, v) || has(s.Idle, t, v)
 }
 
 // TakesPolicy reports whether version v accepts the policy key at all.

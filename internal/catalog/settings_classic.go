@@ -12,7 +12,7 @@ var classicSettings = []Setting{
 		PolicyMatches: []Support{{classic, always}},
 		PolicyActs:    []Support{{classic, until312}},
 		Effect:        Immediately,
-		Deprecated:    V(3, 12), Instead: "nothing, classic queues keep few messages in memory",
+		Deprecated:    V(3, 12), Instead: "nothing: classic queues keep few messages in memory",
 		Doc: "lazy moves messages to disk as early as possible. Without effect from 3.12 on.",
 		URL: "https://www.rabbitmq.com/docs/lazy-queues",
 	},
@@ -31,7 +31,7 @@ var classicSettings = []Setting{
 		PolicyActs:     []Support{{classic, until40}},
 		Effect:         Immediately,
 		Merge:          OperatorWins,
-		Deprecated:     V(4, 0), Instead: "nothing, 2 is the only format left",
+		Deprecated:     V(4, 0), Instead: "nothing: 2 is the only format left",
 		Doc: "The storage format of a classic queue. From 4.0 on every queue is stored in format 2, whatever is set; " +
 			"from 4.3 on 1 is refused as an argument.",
 		URL: "https://www.rabbitmq.com/docs/classic-queues",

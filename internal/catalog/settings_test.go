@@ -81,7 +81,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		if !strings.HasPrefix(s.URL, "https://www.rabbitmq.com/docs/") {
 			t.Errorf("%s: URL %q", s.Name, s.URL)
 		}
-		if s.Deprecated.IsZero() != (s.Instead == "") {
+		if s.Deprecated.IsZero() != (s.Instead == "") || s.Instead == "nothing" {
 			t.Errorf("%s: Deprecated and Instead belong together", s.Name)
 		}
 		if !slices.Contains([]Effect{Immediately, NewMessages, AtDeclaration}, s.Effect) {
@@ -207,7 +207,7 @@ func columnsAgree(t *testing.T, s *Setting, typ topology.QueueType, v Version) {
 	if s.IsCompared(typ, v) && !s.TakesArgument(typ, v) && !s.IgnoresArgument(typ, v) {
 		t.Errorf("%s %s %s: compared and not taken", v, typ, s.Name)
 	}
-	if has(s.Idle, typ, v) && (s.TakesArgument(typ, v) || s.IsUnchecked(typ, v)) {
+	if has(s.Idle, typ, v) && (s.TakesArgument(typ, v) || s.TakesAnyValue(typ, v)) {
 		t.Errorf("%s %s %s: idle, and also taken or unchecked", v, typ, s.Name)
 	}
 	if s.PolicyActsOn(typ, v) && !s.PolicyMatchesType(typ, v) {

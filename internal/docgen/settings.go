@@ -78,7 +78,11 @@ func setting(b *bytes.Buffer, s *catalog.Setting) {
 	fmt.Fprintf(b, "\n### %s\n\n%s [RabbitMQ's page](%s)\n\n", s.SpecKey(), s.Doc, s.URL)
 	item := func(format string, args ...any) { fmt.Fprintf(b, "- "+format+"\n", args...) }
 	if !s.Deprecated.IsZero() {
-		item("Deprecated%s. Instead: %s.", since(s.Deprecated), s.Instead)
+		if why, ok := strings.CutPrefix(s.Instead, "nothing: "); ok {
+			item("Deprecated%s: %s.", since(s.Deprecated), why)
+		} else {
+			item("Deprecated%s. Instead: %s.", since(s.Deprecated), s.Instead)
+		}
 	}
 	item("Value: %s.", value(s))
 	for _, n := range s.Narrow {
