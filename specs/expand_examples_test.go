@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
@@ -182,6 +185,52 @@ func TestExamplesOnBrokers(t *testing.T) {
 					}
 				}
 			})
+		}
+	})
+}
+
+// The example routes as it says, the stream included.
+func TestCategoriesExampleOnBrokers(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		v, err := catalog.ParseVersion(b.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var example examples.Example
+		for _, e := range examples.List {
+			if e.Name == "categories" {
+				example = e
+			}
+		}
+		top, _ := loadExample(t, example).Expand(Target{Version: v})
+		vhost := b.VirtualHost(t)
+		declare(t, b, vhost, top.VirtualHosts[0])
+		for _, category := range []string{"transient", "business-logic", "unheard of"} {
+			b.Publish(t, vhost, "orders", "placed", 1, func(_ int, m *amqp.Publishing) {
+				m.Headers, m.Body = amqp.Table{"x-opt-dead-letter-category": category}, []byte(category)
+			})
+		}
+		if got := len(consume(t, b, vhost, "orders.work", 3, 5*time.Second, discard)); got != 3 {
+			t.Fatalf("%d deliveries, want 3", got)
+		}
+		b.AwaitDepth(t, vhost, "orders.dead.transient", 1, 15*time.Second)
+		b.AwaitDepth(t, vhost, "orders.dead.business", 1, 15*time.Second)
+
+		ch := b.Channel(t, vhost)
+		if err := ch.Qos(10, 0, false); err != nil {
+			t.Fatal(err)
+		}
+		other, err := ch.Consume("orders.dead.other", "", false, false, false, false, amqp.Table{"x-stream-offset": "first"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case d := <-other:
+			if string(d.Body) != "unheard of" {
+				t.Errorf("the stream has %q first", d.Body)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the stream got nothing in 20 s")
 		}
 	})
 }

@@ -103,7 +103,7 @@ func (e *expansion) claim(c *claim) {
 		}
 		return
 	}
-	if what := first.differs(c); what != "" {
+	if what := first.differs(c, e.queues[name] != nil); what != "" {
 		e.differ(c, first.queue.Pos, fmt.Sprintf("queue %q is needed by queue %q and by queue %q with a different %s",
 			name, first.maker.Name, c.maker.Name, what))
 		return
@@ -113,12 +113,13 @@ func (e *expansion) claim(c *claim) {
 	}
 }
 
-// differs names what two claims disagree on, "" when they can be one.
-func (c *claim) differs(d *claim) string {
+// differs names what two claims disagree on, "" when they can be one. A type that
+// was only taken over from the maker does not count where the queue is written.
+func (c *claim) differs(d *claim, written bool) string {
 	switch {
 	case c.queue.Role != d.queue.Role:
 		return "role"
-	case c.queue.Type != d.queue.Type:
+	case c.queue.Type != d.queue.Type && (!written || c.typed && d.typed):
 		return "type"
 	case c.queue.Owner != "" && d.queue.Owner != "" && c.queue.Owner != d.queue.Owner:
 		return "owner"

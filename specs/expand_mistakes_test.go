@@ -123,6 +123,13 @@ func TestExpandMistakes(t *testing.T) {
 				Otherwise: topology.CategoryRoute{Queue: "d", Owner: "you"},
 			}}
 		}, nil, "generated-differs a.yaml:1:1"},
+		"queues of two types that share a category queue of no type": {
+			topology.Quorum, func(q *Queue) { q.DeadLetter = categoriesTo("shared") },
+			second(func(q *Queue) {
+				q.DeadLetter = categoriesTo("shared")
+				q.DeadLetter.Method = "republish"
+			}), "generated-differs a.yaml:9:1, generated-differs a.yaml:9:1",
+		},
 		"the same binding twice": {topology.Classic, func(q *Queue) {
 			q.Bindings = []*Binding{{Pos: line(2), Exchange: "x", RoutingKeys: []string{"a", "a"}, KeyPos: []topology.Position{line(3), line(4)}}}
 		}, nil, "duplicate-binding a.yaml:4:1"},
@@ -168,5 +175,21 @@ func TestExpandMistakes(t *testing.T) {
 				t.Errorf("got %q, want %q: %v", s, c.want, found)
 			}
 		})
+	}
+}
+
+func categoriesTo(queue string) *DeadLetter {
+	return &DeadLetter{Categories: &topology.Categories{
+		Routes:    []topology.CategoryRoute{{Name: "a", Queue: queue}},
+		Otherwise: topology.CategoryRoute{Queue: queue},
+	}}
+}
+
+func TestExpandSharesWrittenCategoryQueues(t *testing.T) {
+	classic, quorum, shared := queue("c", topology.Classic), queue("q", topology.Quorum), queue("shared", topology.Quorum)
+	classic.DeadLetter, quorum.DeadLetter = categoriesTo("shared"), categoriesTo("shared")
+	v, found := expand(t, v43, classic, quorum, shared)
+	if len(found) > 0 || len(v.Queues) != 3 || v.Queue("shared").Intent.Role != topology.RoleDeadLetter {
+		t.Errorf("%v\n%s", found, dump(v))
 	}
 }
