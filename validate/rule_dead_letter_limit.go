@@ -76,8 +76,8 @@ var quorumDefaultLimitWithoutDLX = Rule{
 			if retry := intent(q).Retry; retry != nil && retry.MaxAttempts > 0 {
 				continue // cap-without-dead-letter
 			}
-			if c := intent(q).Contract; c != nil && c.None {
-				continue
+			if c := intent(q).Contract; c != nil && c.None || p.isDeadLetterTarget(q) {
+				continue // of a target dead-letter-target-without-role says it
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
 				_, routed := p.route(q, v)

@@ -154,7 +154,8 @@ var policyOverGenerated = Rule{
 	Summary: "A policy matches a queue whose own settings are in a generated policy.",
 	Doc: "Only one policy acts on a queue. If the written one has the higher priority, the queue gets none of its own " +
 		"settings; if not, it gets nothing of the written one.",
-	Fix: "Narrow the pattern, set `settings_by: arguments` on the queue, or say `inherit_policy: true` there when it is meant.",
+	Fix: "Say `inherit_policy: true` on the queue, which copies the written policy's keys into its own; narrow the pattern; or " +
+		"set `settings_by: arguments`.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
 			in := intent(q)
