@@ -162,20 +162,20 @@ func (f *fakeBroker) ids() []string {
 	return ids
 }
 
-// queue is a change that creates a queue.
-func queue(name string, needs ...string) *plan.Change {
+// queueChange is a change that creates a queue.
+func queueChange(name string, needs ...string) *plan.Change {
 	q := &topology.Queue{VirtualHost: "/", Name: name, Type: topology.Classic, Durable: true}
 	return &plan.Change{ID: "queue/" + name, Key: q.Key(), Action: plan.Create, After: q, Needs: needs}
 }
 
-// policy is a change that creates a policy.
-func policy(name string, needs ...string) *plan.Change {
+// policyChange is a change that creates a policy.
+func policyChange(name string, needs ...string) *plan.Change {
 	p := &topology.Policy{VirtualHost: "/", Name: name, Pattern: "^" + name + "$", ApplyTo: "queues"}
 	return &plan.Change{ID: "policy/" + name, Key: p.Key(), Action: plan.Create, After: p, Needs: needs}
 }
 
 func remove(name string, needs ...string) *plan.Change {
-	c := queue(name, needs...)
+	c := queueChange(name, needs...)
 	c.Action, c.Before, c.After = plan.Delete, c.After, nil
 	return c
 }

@@ -12,11 +12,11 @@ import (
 )
 
 func TestPlanThatCannotBeCarriedOut(t *testing.T) {
-	noObject := queue("a")
+	noObject := queueChange("a")
 	noObject.After = nil
 	noBefore := remove("b")
 	noBefore.Before = nil
-	odd := queue("c")
+	odd := queueChange("c")
 	odd.Action = "purge\x1b"
 	for _, c := range []struct {
 		name string
@@ -28,11 +28,11 @@ func TestPlanThatCannotBeCarriedOut(t *testing.T) {
 			`create queue "a" in virtual host "/": the object is missing`, "a change is empty",
 			`delete queue "b" in virtual host "/": the object is missing`, `queue "c" in virtual host "/": unknown action "purge\x1b"`,
 		}},
-		{"twice", &plan.Plan{Changes: []*plan.Change{queue("a"), queue("a")}}, []string{`two changes have the ID "queue/a"`}},
-		{"route and change", &plan.Plan{Changes: []*plan.Change{queue("a")}, Routes: map[string][]string{"queue/a": nil}}, []string{`a change and a route have the ID "queue/a"`}},
-		{"itself", &plan.Plan{Changes: []*plan.Change{queue("a", "queue/a")}}, []string{`wait for each other: queue "a" in`}},
+		{"twice", &plan.Plan{Changes: []*plan.Change{queueChange("a"), queueChange("a")}}, []string{`two changes have the ID "queue/a"`}},
+		{"route and change", &plan.Plan{Changes: []*plan.Change{queueChange("a")}, Routes: map[string][]string{"queue/a": nil}}, []string{`a change and a route have the ID "queue/a"`}},
+		{"itself", &plan.Plan{Changes: []*plan.Change{queueChange("a", "queue/a")}}, []string{`wait for each other: queue "a" in`}},
 		{"circle", &plan.Plan{
-			Changes: []*plan.Change{queue("a"), queue("b", "route/x"), queue("c", "queue/b", "queue/a"), queue("d", "queue/c")},
+			Changes: []*plan.Change{queueChange("a"), queueChange("b", "route/x"), queueChange("c", "queue/b", "queue/a"), queueChange("d", "queue/c")},
 			Routes:  map[string][]string{"route/x": {"queue/a", "route/y"}, "route/y": {"queue/d"}},
 		}, []string{`wait for each other: queue "b" in virtual host "/", queue "d" in virtual host "/", queue "c" in virtual host "/"`}},
 	} {
@@ -59,7 +59,7 @@ func TestPlanThatCannotBeCarriedOut(t *testing.T) {
 func TestRoutesInACircle(t *testing.T) {
 	p := &plan.Plan{
 		Changes: []*plan.Change{
-			queue("work", "route/b"), queue("w2", "route/c"), queue("a"), queue("b"), queue("c"), queue("w3", "route/empty"),
+			queueChange("work", "route/b"), queueChange("w2", "route/c"), queueChange("a"), queueChange("b"), queueChange("c"), queueChange("w3", "route/empty"),
 		},
 		Routes: map[string][]string{
 			"route/a": {"queue/a", "route/b"},
@@ -100,11 +100,11 @@ func TestManyQueuesBehindOneRoute(t *testing.T) {
 	p := &plan.Plan{Routes: map[string][]string{"route/dlx": nil}}
 	for i := range n {
 		id := fmt.Sprintf("dead%05d", i)
-		p.Changes = append(p.Changes, queue(id))
+		p.Changes = append(p.Changes, queueChange(id))
 		p.Routes["route/dlx"] = append(p.Routes["route/dlx"], "queue/"+id)
 	}
 	for i := range n {
-		p.Changes = append(p.Changes, queue(fmt.Sprintf("work%05d", i), "route/dlx"))
+		p.Changes = append(p.Changes, queueChange(fmt.Sprintf("work%05d", i), "route/dlx"))
 	}
 	b := newFake()
 	b.faults = func(id string, _ int) error {
@@ -130,7 +130,7 @@ func TestFailureInALattice(t *testing.T) {
 	var above []string
 	for i := range 60 {
 		left, right := fmt.Sprintf("l%02d", i), fmt.Sprintf("r%02d", i)
-		p.Changes = append(p.Changes, queue(left, above...), queue(right, above...))
+		p.Changes = append(p.Changes, queueChange(left, above...), queueChange(right, above...))
 		above = []string{"queue/" + left, "queue/" + right}
 	}
 	b := newFake()
@@ -147,7 +147,7 @@ func TestFailureInALattice(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	changes := []*plan.Change{queue("a"), queue("b"), queue("c", "queue/b"), block(queue("d"))}
+	changes := []*plan.Change{queueChange("a"), queueChange("b"), queueChange("c", "queue/b"), block(queueChange("d"))}
 	b := newFake()
 	b.faults = func(id string, _ int) error {
 		if id == "queue/b" {
@@ -160,7 +160,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("what failed, was not tried and is blocked is no surprise: %v", rest)
 	}
 	// Done, but still wanted: as when the broker says OK and keeps what it had.
-	if rest := Verify(res, &plan.Plan{Changes: append(slices.Clone(changes), queue("new"))}); len(rest) != 2 || rest[0].ID != "queue/a" || rest[1].ID != "queue/new" {
+	if rest := Verify(res, &plan.Plan{Changes: append(slices.Clone(changes), queueChange("new"))}); len(rest) != 2 || rest[0].ID != "queue/a" || rest[1].ID != "queue/new" {
 		t.Errorf("differences %v", rest)
 	}
 	if Verify(res, nil) != nil || Verify(nil, &plan.Plan{}) != nil {

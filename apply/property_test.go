@@ -35,11 +35,11 @@ func randomPlan(t *rapid.T) *plan.Plan {
 		name := fmt.Sprintf("n%02d", i)
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
-			c = policy(name)
+			c = policyChange(name)
 		case 1:
 			c = remove(name)
 		default:
-			c = queue(name)
+			c = queueChange(name)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "needs") {
 			if need := rapid.SampledFrom(append(slices.Clone(ids), "queue/there")).Draw(t, "need"); !slices.Contains(c.Needs, need) {

@@ -48,7 +48,7 @@ func wantLists(t *testing.T, res *Result, done, failed, notTried, blocked []stri
 func manyQueues(n int) []*plan.Change {
 	var changes []*plan.Change
 	for i := range n {
-		changes = append(changes, queue(fmt.Sprintf("q%03d", i)))
+		changes = append(changes, queueChange(fmt.Sprintf("q%03d", i)))
 	}
 	return changes
 }
@@ -57,10 +57,10 @@ func TestFailureStopsOnlyWhatNeedsIt(t *testing.T) {
 	inBubble("", t, func(t *testing.T) {
 		p := &plan.Plan{
 			Changes: []*plan.Change{
-				queue("a"), queue("dead"),
-				queue("work", "route//dead"),
-				queue("other", "queue/a", "queue/already-there"),
-				queue("late", "queue/work"),
+				queueChange("a"), queueChange("dead"),
+				queueChange("work", "route//dead"),
+				queueChange("other", "queue/a", "queue/already-there"),
+				queueChange("late", "queue/work"),
 			},
 			Routes: map[string][]string{"route//dead": {"queue/dead", "queue/unchanged"}},
 		}
@@ -121,7 +121,7 @@ func TestParallel(t *testing.T) {
 }
 
 func TestOneAtATimeFollowsThePlan(t *testing.T) {
-	p := &plan.Plan{Changes: []*plan.Change{policy("b"), queue("z"), policy("a"), queue("c", "policy/a"), queue("b")}}
+	p := &plan.Plan{Changes: []*plan.Change{policyChange("b"), queueChange("z"), policyChange("a"), queueChange("c", "policy/a"), queueChange("b")}}
 	b := newFake()
 	mustRun(t, t.Context(), p, b, Options{Parallel: 1})
 	if want := []string{"policy/b", "queue/z", "policy/a", "queue/c", "queue/b"}; !slices.Equal(b.ids(), want) {
@@ -133,7 +133,7 @@ func TestPoliciesRunOneAtATime(t *testing.T) {
 	inBubble("", t, func(t *testing.T) {
 		var changes []*plan.Change
 		for i := range 10 {
-			changes = append(changes, policy(fmt.Sprintf("p%d", i)), queue(fmt.Sprintf("q%d", i)))
+			changes = append(changes, policyChange(fmt.Sprintf("p%d", i)), queueChange(fmt.Sprintf("q%d", i)))
 		}
 		b := newFake()
 		b.latency = time.Second
@@ -149,7 +149,7 @@ func TestPoliciesRunOneAtATime(t *testing.T) {
 }
 
 func TestBlocked(t *testing.T) {
-	changes := []*plan.Change{queue("a"), block(queue("b", "queue/a")), queue("c", "queue/b"), queue("d", "queue/c")}
+	changes := []*plan.Change{queueChange("a"), block(queueChange("b", "queue/a")), queueChange("c", "queue/b"), queueChange("d", "queue/c")}
 	b := newFake()
 	res, err := Run(t.Context(), &plan.Plan{Changes: changes}, b, Options{})
 	var refused *BlockedError
@@ -178,24 +178,24 @@ func TestBlocked(t *testing.T) {
 }
 
 func TestReplaceIsRefused(t *testing.T) {
-	c := queue("a")
+	c := queueChange("a")
 	c.Action, c.Before = plan.Replace, c.After
 	b := newFake()
-	_, err := Run(t.Context(), &plan.Plan{Changes: []*plan.Change{queue("b"), c}}, b, Options{SkipBlocked: true})
+	_, err := Run(t.Context(), &plan.Plan{Changes: []*plan.Change{queueChange("b"), c}}, b, Options{SkipBlocked: true})
 	var refused *ReplaceError
 	if !errors.As(err, &refused) || len(b.attempts) > 0 {
 		t.Errorf("error %v after %v", err, b.ids())
 	}
 	// A blocked one is left alone like everything that is blocked.
 	block(c)
-	res := mustRun(t, t.Context(), &plan.Plan{Changes: []*plan.Change{queue("b"), c}}, b, Options{SkipBlocked: true})
+	res := mustRun(t, t.Context(), &plan.Plan{Changes: []*plan.Change{queueChange("b"), c}}, b, Options{SkipBlocked: true})
 	wantLists(t, res, []string{"queue/b"}, nil, nil, []string{"queue/a"})
 }
 
 func TestAbsentDeleteIsDone(t *testing.T) {
 	b := newFake()
 	b.faults = func(string, int) error { return errAbsent }
-	res := mustRun(t, t.Context(), &plan.Plan{Changes: []*plan.Change{remove("a"), queue("b")}}, b, Options{})
+	res := mustRun(t, t.Context(), &plan.Plan{Changes: []*plan.Change{remove("a"), queueChange("b")}}, b, Options{})
 	wantLists(t, res, []string{"queue/a"}, []string{"queue/b"}, nil, nil)
 	if o := res.Done[0]; !o.Absent || o.Err != nil {
 		t.Errorf("outcome %+v", o)
@@ -238,7 +238,7 @@ func TestPersistentFaultFailsAloneAfterTimeout(t *testing.T) {
 				}
 				return nil
 			}
-			changes := append(manyQueues(20), queue("needs-it", "queue/q000"))
+			changes := append(manyQueues(20), queueChange("needs-it", "queue/q000"))
 			started := time.Now()
 			res := mustRun(t, t.Context(), &plan.Plan{Changes: changes}, b, Options{Parallel: parallel, Timeout: 30 * time.Second})
 			wantLists(t, res, outcomesOf(changes[1:20]), []string{"queue/q000"}, []string{"queue/needs-it"}, nil)
@@ -434,7 +434,7 @@ func TestInterrupt(t *testing.T) {
 		b := newFake()
 		b.faults = func(string, int) error { return errDown }
 		time.AfterFunc(3*time.Second, cancel)
-		res := mustRun(t, ctx, &plan.Plan{Changes: []*plan.Change{queue("a"), queue("b", "queue/a")}}, b, Options{})
+		res := mustRun(t, ctx, &plan.Plan{Changes: []*plan.Change{queueChange("a"), queueChange("b", "queue/a")}}, b, Options{})
 		wantLists(t, res, nil, []string{"queue/a"}, []string{"queue/b"}, nil)
 		if !errors.Is(res.Failed[0].Err, errDown) || !errors.Is(res.Stopped, context.Canceled) || res.Status() != NothingChanged {
 			t.Errorf("%+v, stopped %v", res.Failed[0], res.Stopped)
