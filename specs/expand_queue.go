@@ -266,10 +266,18 @@ func (w *queueWork) way(s wanted, t topology.QueueType) (topology.By, bool) {
 		w.e.found.Add(diag.Diagnostic{
 			Severity: diag.Warning, Code: "setting-without-effect",
 			Summary: fmt.Sprintf("queue %q: %s has no effect on RabbitMQ %s", w.q.Name, row.SpecKey(), w.e.version),
-			Detail:  "Use instead: " + row.Instead + ".", Object: w.key, Position: s.pos,
+			Detail:  instead(row), Object: w.key, Position: s.pos,
 		})
 	}
 	return by, ok
+}
+
+// instead says what to do about a setting without effect.
+func instead(s *catalog.Setting) string {
+	if why, nothing := strings.CutPrefix(s.Instead, "nothing"); nothing {
+		return "Leave it out" + why + "."
+	}
+	return "Use " + s.Instead + " instead."
 }
 
 // wayFor finds how a setting can be given to queues of type t in version v,
