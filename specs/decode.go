@@ -122,7 +122,11 @@ func (d *decoder) subject() string {
 }
 
 func (d *decoder) finding(at topology.Position, code, summary, detail string) {
-	d.add(d.pathText(), diag.Diagnostic{
+	path := d.pathText()
+	for _, defaults := range []string{"defaults.queue.", "defaults.exchange."} {
+		path = strings.TrimPrefix(path, defaults) // reported once, not for each object
+	}
+	d.add(path, diag.Diagnostic{
 		Severity: diag.Error, Code: code, Summary: summary, Detail: detail, Object: d.object, Position: at, Structural: true,
 	})
 }
@@ -173,6 +177,9 @@ func (d *decoder) unknownKey(e *entry, names []string) {
 		where = d.subject()
 	}
 	detail := "Known keys: " + strings.Join(slices.Sorted(slices.Values(names)), ", ") + "."
+	if len(names) > 30 {
+		detail = "No key has a similar name. What only RabbitMQ knows belongs under arguments."
+	}
 	if hint := suggest(e.key, names); hint != "" {
 		detail = fmt.Sprintf("Did you mean %q?", hint)
 	}

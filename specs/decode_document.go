@@ -225,6 +225,10 @@ func (doc *document) objects(section string, defaults *node, f func(e *entry, n 
 			body = body.withTable(nil)
 			body.kind = tableNode
 		}
+		if section == "queues" {
+			key := topology.Key{Kind: topology.KindQueue, VirtualHost: doc.virtualHost, Name: e.key}
+			body = doc.decoder(key).canonicalQueueKeys(body)
+		}
 		if body.kind == tableNode && !body.isTrue("external") {
 			body = doc.withDefaults(body, defaults, e.key)
 		}

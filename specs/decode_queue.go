@@ -15,7 +15,6 @@ const defaultPolicyPriority = 1000
 func (doc *document) readQueue(v *VirtualHost, e *entry, n *node) *Queue {
 	d := doc.decoder(topology.Key{Kind: topology.KindQueue, VirtualHost: v.Name, Name: e.key})
 	d.checkName(topology.KindQueue, e.key, e.pos())
-	n = d.canonicalQueueKeys(n)
 	q := &Queue{
 		Name: e.key, Pos: e.pos(), Durable: true,
 		SettingsBy: doc.settingsBy, PolicyPriority: doc.policyPriority, InheritPolicy: doc.inheritPolicy,

@@ -200,27 +200,26 @@ func (d *decoder) canonicalQueueKeys(n *node) *node {
 	if n.kind != tableNode {
 		return n
 	}
-	var table []entry
-	for i := range n.table {
-		key := n.table[i].key
+	changed := false
+	table := make([]entry, 0, len(n.table))
+	for _, e := range n.table {
+		key := e.key
 		if key == "kind" {
 			key = "type"
 		} else if s := catalog.LookupSpecKey(key); s != nil {
 			key = s.SpecKey()
 		}
-		if key == n.table[i].key {
-			continue
+		if key != e.key {
+			changed = true
+			if n.entry(key) != nil {
+				d.finding(e.pos(), "setting-twice", fmt.Sprintf("%q is another name of %q, which is there too", e.key, key), "Keep one of the two.")
+				continue
+			}
+			e.key = key
 		}
-		if n.entry(key) != nil {
-			d.finding(n.table[i].pos(), "setting-twice", fmt.Sprintf("%q is another name of %q, which is there too", n.table[i].key, key), "Keep one of the two.")
-			continue
-		}
-		if table == nil {
-			table = slices.Clone(n.table)
-		}
-		table[i].key = key
+		table = append(table, e)
 	}
-	if table == nil {
+	if !changed {
 		return n
 	}
 	return n.withTable(table)
