@@ -63,8 +63,8 @@ func create(t *testing.T, w Writer, objects ...topology.Object) {
 	}
 }
 
-// text is an object with all it has, for comparison.
-func text1(o topology.Object) string {
+// textOf is an object with all it has, for comparison.
+func textOf(o topology.Object) string {
 	var b strings.Builder
 	b.WriteString(o.Key().String())
 	for _, a := range o.Attributes() {
@@ -84,7 +84,7 @@ func own(v *topology.VirtualHost, kinds ...topology.Kind) []string {
 		}
 		for _, kind := range kinds {
 			if k.Kind == kind {
-				all = append(all, text1(o))
+				all = append(all, textOf(o))
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func own(v *topology.VirtualHost, kinds ...topology.Kind) []string {
 func texts[O topology.Object](objects []O) []string {
 	all := make([]string, len(objects))
 	for i, o := range objects {
-		all[i] = text1(o)
+		all[i] = textOf(o)
 	}
 	return all
 }
@@ -233,7 +233,7 @@ func compareDefinitions(t *testing.T, b *brokertest.Broker, vhost string, lists 
 			}
 			for _, k := range declared {
 				if o.Key().Kind == k {
-					want = append(want, text1(o))
+					want = append(want, textOf(o))
 				}
 			}
 		}
@@ -241,7 +241,7 @@ func compareDefinitions(t *testing.T, b *brokertest.Broker, vhost string, lists 
 		for _, o := range export.Objects() {
 			for _, k := range declared {
 				if o.Key().Kind == k {
-					got = append(got, text1(o))
+					got = append(got, textOf(o))
 				}
 			}
 		}
@@ -289,10 +289,10 @@ func TestUpdate(t *testing.T) {
 		}
 		s := read(t, c, ReadOptions{Limits: true, Permissions: true, Parameters: true}, vhost)
 		v := s.Topology.VirtualHost(vhost)
-		sameTexts(t, "policies", texts(v.Policies), []string{text1(policy)})
-		sameTexts(t, "topic permissions", texts(v.TopicPermissions), []string{text1(topic)})
+		sameTexts(t, "policies", texts(v.Policies), []string{textOf(policy)})
+		sameTexts(t, "topic permissions", texts(v.TopicPermissions), []string{textOf(topic)})
 		sameTexts(t, "permissions", texts(v.Permissions), []string{
-			text1(permission), text1(&topology.Permission{VirtualHost: vhost, User: b.Username, Configure: ".*", Write: ".*", Read: ".*"}),
+			textOf(permission), textOf(&topology.Permission{VirtualHost: vhost, User: b.Username, Configure: ".*", Write: ".*", Read: ".*"}),
 		})
 		settings.Tags = []string{"x", "y"}
 		live := *v.Settings
@@ -302,15 +302,25 @@ func TestUpdate(t *testing.T) {
 		if settings.DefaultQueueType == "" {
 			live.DefaultQueueType = ""
 		}
-		sameTexts(t, "settings", []string{text1(&live)}, []string{text1(settings)})
+		sameTexts(t, "settings", []string{textOf(&live)}, []string{textOf(settings)})
 		if len(s.Unknown) != 0 {
 			t.Errorf("unknown: %v", s.Unknown)
 		}
 		if want := map[bool]topology.QueueType{true: topology.Quorum, false: topology.Classic}[b.AtLeast("4.0")]; v.DefaultQueueType != want {
 			t.Errorf("default queue type %s, want %s", v.DefaultQueueType, want)
 		}
+		if !b.AtLeast("4.0") { // taken without a word, and without effect
+			err := w.Update(t.Context(), &topology.VirtualHostSettings{VirtualHost: vhost, DefaultQueueType: topology.Quorum})
+			if err == nil || !strings.Contains(err.Error(), "newer version") {
+				t.Errorf("default queue type: %v", err)
+			}
+		}
 		off := false
-		if b.AtLeast("4.1") {
+		if !b.AtLeast("4.1") {
+			if err := w.Update(t.Context(), &topology.VirtualHostSettings{VirtualHost: vhost, ProtectFromDeletion: &on}); err == nil || !strings.Contains(err.Error(), "deletion protection") {
+				t.Errorf("deletion protection: %v", err)
+			}
+		} else {
 			if err := w.Update(t.Context(), &topology.VirtualHostSettings{VirtualHost: vhost, ProtectFromDeletion: &off}); err != nil {
 				t.Fatal(err)
 			}
@@ -329,6 +339,36 @@ func TestUpdate(t *testing.T) {
 			t.Error("a virtual host was deleted by its settings")
 		}
 	})
+}
+
+// Runtime parameters need a plugin; the broker's answers may repeat passwords,
+// ours do not.
+func TestParameters(t *testing.T) {
+	n := brokertest.StartNode(t, "4.3", "--plugins", "rabbitmq_shovel,rabbitmq_federation")
+	vhost := n.VirtualHost(t)
+	c := clientOf(t, &n.Broker)
+	w := writerOf(t, c, ViaHTTP, vhost)
+	upstream := &topology.Parameter{VirtualHost: vhost, Component: "federation-upstream", Name: "a/b c", Value: map[string]any{"uri": "amqp://u:s3cret@host", "expires": int64(3600000)}}
+	set := &topology.Parameter{VirtualHost: vhost, Component: "federation-upstream-set", Name: "s", Value: []any{map[string]any{"upstream": "a/b c"}}}
+	create(t, w, upstream, set)
+	upstream.Value = map[string]any{"uri": "amqp://u:s3cret@host", "expires": int64(7200000)}
+	if err := w.Update(t.Context(), upstream); err != nil {
+		t.Fatal(err)
+	}
+	s := read(t, c, ReadOptions{Parameters: true}, vhost)
+	sameTexts(t, "parameters", texts(s.Topology.VirtualHosts[0].Parameters), []string{textOf(upstream), textOf(set)})
+	bad := &topology.Parameter{VirtualHost: vhost, Component: "federation-upstream", Name: "bad", Value: map[string]any{"uri": "amqp://u:s3cret@host:port"}}
+	if err := w.Create(t.Context(), bad); !IsPrecondition(err) || strings.Contains(fmt.Sprintf("%+v", err), "s3cret") {
+		t.Errorf("bad URI: %v", err)
+	}
+	for _, o := range []topology.Object{set, upstream, upstream} {
+		if err := w.Delete(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := read(t, c, ReadOptions{Parameters: true}, vhost); len(s.Topology.VirtualHosts[0].Parameters) != 0 {
+		t.Errorf("left over: %v", s.Topology.VirtualHosts[0].Parameters)
+	}
 }
 
 // Different values name argument, wanted and present value, by both ways.
@@ -359,7 +399,7 @@ func TestInequivalentOnBrokers(t *testing.T) {
 				err := w.Create(t.Context(), c.object)
 				var e *Error
 				if !errors.As(err, &e) || !IsPrecondition(err) || IsTransient(err) || IsAuth(err) || IsUnknown(err) || e.Key != c.object.Key() {
-					t.Errorf("%s: %s: %v", via, text1(c.object), err)
+					t.Errorf("%s: %s: %v", via, textOf(c.object), err)
 					continue
 				}
 				got, ok := e.Inequivalent()

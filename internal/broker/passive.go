@@ -118,15 +118,17 @@ func (p *pool) passive(ctx context.Context, o topology.Object) error {
 	return nil
 }
 
-// each runs n calls on one connection of its own.
+// each runs n calls on one connection of its own. With a management URL it must
+// lead to the same broker: counts of another one would let a full queue be taken
+// for empty.
 func (c *Client) each(ctx context.Context, vhost string, n int, call func(context.Context, *pool, int) error) error {
 	if n == 0 {
 		return nil
 	}
 	var o *Overview
-	if c.base != "" && !c.amqp.given {
+	if c.base != "" {
 		var err error
-		if o, err = c.Overview(ctx); err != nil { // for the port of the listener
+		if o, err = c.Overview(ctx); err != nil {
 			return err
 		}
 	}
@@ -140,6 +142,6 @@ func (c *Client) each(ctx context.Context, vhost string, n int, call func(contex
 		group.Go(func() error { return call(inner, p, i) })
 	}
 	err := group.Wait()
-	_ = p.end()
+	p.end()
 	return err
 }

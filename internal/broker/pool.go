@@ -59,7 +59,7 @@ func (p *pool) connected(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	if err := sameBroker(conn.Properties, p.overview); err != nil {
-		_ = conn.end()
+		conn.end()
 		return nil, err
 	}
 	p.conn = conn
@@ -92,15 +92,39 @@ func (p *pool) do(ctx context.Context, step string, method func(*amqp.Channel) e
 		return &Error{Via: ViaAMQP, Step: step, class: cancelled, Err: context.Cause(ctx)}
 	}
 	conn, ch, err := p.take(ctx)
+	for n := 1; n < attempts && wasLost(err); n++ {
+		conn, ch, err = p.take(ctx) // nothing was asked for yet
+	}
 	if err != nil {
 		return err
 	}
 	err = conn.within(ctx, step, func() error { return method(ch) })
 	if err != nil {
+		p.drop(conn, err)
 		return err
 	}
 	p.put(ctx, conn, ch)
 	return nil
+}
+
+// wasLost reports whether an open connection turned out to be gone.
+func wasLost(err error) bool {
+	e, ok := as(err)
+	return ok && e.class == unreachable && e.ConnectionClosed
+}
+
+// drop gives up a connection that failed. amqp091-go may take a moment until it
+// calls a lost connection closed; the next call must not meet it again.
+func (p *pool) drop(conn *connection, err error) {
+	if e, ok := as(err); !ok || !e.ConnectionClosed {
+		return
+	}
+	conn.wire.Close()
+	_ = p.dialling.Lock(context.Background())
+	defer p.dialling.Unlock()
+	if p.conn == conn {
+		p.conn, p.idle = nil, nil
+	}
 }
 
 // take returns an idle channel or opens one.
@@ -127,6 +151,7 @@ func (p *pool) take(ctx context.Context) (*connection, *amqp.Channel, error) {
 	})
 	if e, ok := as(err); ok {
 		e.Unknown = false // nothing was asked for yet
+		p.drop(conn, err)
 	}
 	return conn, ch, err
 }
@@ -142,14 +167,12 @@ func (p *pool) put(ctx context.Context, conn *connection, ch *amqp.Channel) {
 }
 
 // end closes the connection; later calls fail.
-func (p *pool) end() error {
+func (p *pool) end() {
 	_ = p.dialling.Lock(context.Background())
 	defer p.dialling.Unlock()
 	p.closed = true
-	conn := p.conn
-	p.conn, p.idle = nil, nil
-	if conn == nil {
-		return nil
+	if p.conn != nil {
+		p.conn.end()
 	}
-	return conn.end()
+	p.conn, p.idle = nil, nil
 }

@@ -116,7 +116,11 @@ func TestWrongPassword(t *testing.T) {
 		if _, err := c.Writer(t.Context(), []string{vhost}, ViaAuto); !IsLoginFailed(err) {
 			t.Errorf("writer: %v", err)
 		}
-		if _, err := c.Passive(t.Context(), vhost, []topology.Object{&topology.Queue{VirtualHost: vhost, Name: "q"}}); !IsLoginFailed(err) || strings.Contains(err.Error(), "secret-that") {
+		alone, err := New(Options{AMQPURL: "amqp://" + b.AMQPAddress(), Username: bad.Username, Password: bad.Password})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := alone.Passive(t.Context(), vhost, []topology.Object{&topology.Queue{VirtualHost: vhost, Name: "q"}}); !IsLoginFailed(err) || strings.Contains(err.Error(), "secret-that") {
 			t.Errorf("AMQP: %v", err)
 		}
 		// The right password over HTTP, a user without a permission over AMQP.
@@ -139,6 +143,9 @@ func TestDifferentBrokers(t *testing.T) {
 		_, err := clientOf(t, b, withAMQP(other)).Writer(t.Context(), []string{"/"}, ViaAuto)
 		if !errors.Is(err, ErrDifferentBrokers) || !strings.Contains(err.Error(), other.Version) {
 			t.Errorf("%s and %s: %v", b.Version, other.Version, err)
+		}
+		if _, err := clientOf(t, b, withAMQP(other)).Counts(t.Context(), "/", []string{"q"}); !errors.Is(err, ErrDifferentBrokers) {
+			t.Errorf("counts of %s by %s: %v", b.Version, other.Version, err)
 		}
 	}
 }

@@ -77,11 +77,10 @@ func (w *writer) Via() (Via, error) { return w.via, w.why }
 func (w *writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var errs []error
 	for _, p := range w.pools {
-		errs = append(errs, p.end())
+		p.end()
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (w *writer) pool(vhost string) *pool {

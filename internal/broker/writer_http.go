@@ -198,6 +198,9 @@ func (w *writer) putVirtualHost(ctx context.Context, s *topology.VirtualHostSett
 			return err
 		}
 	}
+	if err := w.checkDefaultType(ctx, s); err != nil {
+		return err
+	}
 	for _, name := range []string{"max-connections", "max-queues"} {
 		if n, ok := s.Limits[name]; ok {
 			err := w.do(request{ctx: ctx}, func(api *rabbithole.Client) (*http.Response, error) {
@@ -216,7 +219,26 @@ func (w *writer) putVirtualHost(ctx context.Context, s *topology.VirtualHostSett
 		method = http.MethodPost
 	}
 	_, err = w.client.send(request{ctx: ctx}, method, path+"/deletion/protection", nil)
+	if e, ok := as(err); ok && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
+		e.Hint = "this version of RabbitMQ has no deletion protection"
+	}
 	return err
+}
+
+// checkDefaultType reads the default queue type back: 3.10 answers 201 and drops
+// it, 4.0 does so with a type that it does not know.
+func (w *writer) checkDefaultType(ctx context.Context, s *topology.VirtualHostSettings) error {
+	if s.DefaultQueueType == "" {
+		return nil
+	}
+	there, err := w.client.virtualHosts(ctx)
+	if err != nil {
+		return err
+	}
+	if live := there[s.VirtualHost]; queueType(live.DefaultQueueType) != s.DefaultQueueType {
+		return local("RabbitMQ took the default queue type %q without an error but did not set it; it needs a newer version", s.DefaultQueueType)
+	}
+	return nil
 }
 
 func firstOf(a, b *string) *string {
