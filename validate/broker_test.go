@@ -250,3 +250,24 @@ func remove(t *testing.T, b *brokertest.Broker, vhost string, objects []topology
 		}
 	}
 }
+
+// TestRulesAreTried: a rule that says what the broker refuses or accepts has a
+// case on real brokers.
+func TestRulesAreTried(t *testing.T) {
+	tried := map[string]bool{}
+	for _, c := range slices.Concat(refusedCases(), acceptedCases(), policyCases()) {
+		tried[c.code] = true
+	}
+	for _, r := range Rules {
+		for _, claim := range []string{"refuse", "accept"} {
+			if strings.Contains(r.Doc, claim) && !tried[r.Code] {
+				t.Errorf("%s says that the broker does something and is not tried on one: %s", r.Code, r.Doc)
+			}
+		}
+	}
+	for code := range tried {
+		if !slices.Contains(Codes(), code) {
+			t.Errorf("there is no rule %q", code)
+		}
+	}
+}

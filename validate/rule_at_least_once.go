@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -26,7 +28,7 @@ var atLeastOnceIncomplete = Rule{
 				case !given:
 					lacks = append(lacks, "overflow reject-publish")
 				case overflow != "reject-publish":
-					lacks = append(lacks, "overflow reject-publish (it is "+overflow+set.from("overflow")+")")
+					lacks = append(lacks, fmt.Sprintf("overflow reject-publish (it is %q%s)", overflow, set.from("overflow")))
 				}
 				if !set.has("dead-letter-exchange") {
 					lacks = append(lacks, "a dead-letter exchange")

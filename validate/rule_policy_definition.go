@@ -9,6 +9,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -161,7 +162,7 @@ var policyPattern = Rule{
 					continue
 				}
 				told[policy] = true
-				p.report(policy, policy.Position, problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), set.Problem(policy)).
+				p.report(policy, policy.Position, problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), text.Line(set.Problem(policy))).
 					as(diag.Warning).do("The broker may understand it. What it does to queues is not checked."))
 			}
 		}
