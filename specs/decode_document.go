@@ -178,7 +178,7 @@ func (doc *document) readDefaults() {
 			readExchangeTable(d, n, scratch)
 			doc.forbidInDefaults(d, n, "external", "declared_by")
 		},
-		"settings_by":    func(d *decoder, doc *document, n *node) { d.readSettingsBy(n, &doc.settingsBy) },
+		"settings_by":    func(d *decoder, _ *document, n *node) { d.readSettingsBy(n, &SettingsBy{}) }, // see settle
 		"inherit_policy": setBool(func(doc *document) *bool { return &doc.inheritPolicy }),
 		"policy_priority": func(d *decoder, doc *document, n *node) {
 			if p, ok := d.readPriority(n); ok {
@@ -186,10 +186,20 @@ func (doc *document) readDefaults() {
 			}
 		},
 	})
-	// The queue's own form is the nearer one.
-	if by := doc.queue.get("settings_by"); by != nil {
-		quiet := &decoder{loader: newLoader(Input{})}
-		quiet.readSettingsBy(by, &doc.settingsBy)
+}
+
+// settle works out how settings reach the broker where an object does not say:
+// base is what the virtual host says.
+func (doc *document) settle(base SettingsBy) {
+	doc.settingsBy = base
+	quiet := &decoder{loader: newLoader(Input{})} // mistakes are reported already
+	for _, n := range []*node{doc.sections["defaults"].get("settings_by"), doc.queue.get("settings_by")} {
+		if n != nil {
+			quiet.readSettingsBy(n, &doc.settingsBy)
+		}
+	}
+	if doc.settingsBy.Default == "" {
+		doc.settingsBy.Default = topology.ByPolicy
 	}
 }
 

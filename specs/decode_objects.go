@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -300,7 +301,7 @@ var externalFields = fields[topology.ExternalPattern]{
 		}
 		pattern, err := regexp.Compile(s)
 		if err != nil {
-			d.wrongValue(n, fmt.Sprintf("must be a regular expression (%s)", strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+			d.wrongValue(n, fmt.Sprintf("must be a regular expression (%s)", text.Line(strings.TrimPrefix(err.Error(), "error parsing regexp: "))))
 			return
 		}
 		p.Pattern, p.Text, p.Position = pattern, s, n.pos()

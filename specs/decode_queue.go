@@ -19,9 +19,6 @@ func (doc *document) readQueue(v *VirtualHost, e *entry, n *node) *Queue {
 		Name: e.key, Pos: e.pos(), Durable: true,
 		SettingsBy: doc.settingsBy, PolicyPriority: doc.policyPriority, InheritPolicy: doc.inheritPolicy,
 	}
-	if q.SettingsBy.Default == "" {
-		q.SettingsBy.Default = topology.ByPolicy
-	}
 	readQueueTable(d, n, q)
 	q.At = make(Places, n.size/2)
 	addPlaces(q.At, "", n)

@@ -72,6 +72,8 @@ var findingCases = []struct{ name, text, want string }{
 	{"prefetch", "consumers: {c: {queue: q, prefetch: 70000}}", `2:37 wrong-value must be at most 65535`},
 	{"external as a default", "defaults: {queue: {external: true}}", `2:20 not-a-default`},
 	{"default of the wrong type", "defaults: {queue: {durable: 1}}\nqueues: {a: {}, b: {}}", `2:29 wrong-type "defaults.queue.durable" of the document`},
+	{"no password in a finding", "parameters: {shovel: {a: {uri: \"amqp://user:hunter2@h/${\"}}}", `2:32 variable-syntax a text holds a ${ that names no variable Write`},
+	{"escapes in texts", "external: [{pattern: \"(\\x1b\\u202e\"}]", `2:22 wrong-value \x1b\u202e`},
 	{"shared mistake", "queues:\n  a: &a {durable: 1}\n  b: *a", `3:19 wrong-type`},
 
 	{"empty name", "queues: {\"\": {}}", `2:10 name-empty`},
@@ -197,6 +199,7 @@ func TestSettingsBy(t *testing.T) {
 		{"queues: {q: {}}", SettingsBy{Default: topology.ByPolicy}},
 		{"vhost_settings: {settings_by: arguments}\nqueues: {q: {}}", SettingsBy{Default: topology.ByArgument}},
 		{"vhost_settings: {settings_by: arguments}\ndefaults: {settings_by: policy}\nqueues: {q: {}}", SettingsBy{Default: topology.ByPolicy}},
+		{"vhost_settings: {settings_by: {max_length: arguments}}\ndefaults: {settings_by: policy}\nqueues: {q: {}}", SettingsBy{Default: topology.ByPolicy}},
 		{"defaults: {settings_by: arguments, queue: {settings_by: policy}}\nqueues: {q: {}}", SettingsBy{Default: topology.ByPolicy}},
 		{"defaults: {queue: {settings_by: arguments}}\nqueues: {q: {settings_by: policy}}", SettingsBy{Default: topology.ByPolicy}},
 		{

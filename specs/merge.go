@@ -45,17 +45,7 @@ func (l *loader) virtualHost(name string, documents []*document) *VirtualHost {
 		a.addHeader(doc)
 	}
 	for _, doc := range documents {
-		if doc.settingsBy.Default == "" {
-			doc.settingsBy.Default = a.settingsBy.Default
-		}
-		each := maps.Clone(a.settingsBy.Each)
-		if each == nil {
-			each = map[string]topology.By{}
-		}
-		maps.Copy(each, doc.settingsBy.Each)
-		if len(each) > 0 {
-			doc.settingsBy.Each = each
-		}
+		doc.settle(a.settingsBy)
 		a.addObjects(doc)
 	}
 	return a.VirtualHost

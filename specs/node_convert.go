@@ -16,6 +16,7 @@ const (
 	maxFileSize = 64 << 20  // bytes
 	maxHeight   = 100       // levels of nesting
 	maxExtra    = 3_000_000 // nodes that aliases, merge keys, defaults and repetition may add
+	maxRepeated = 100_000   // objects that one for_each may make
 	maxReplaced = 64 << 20  // bytes of text that variables may make
 )
 

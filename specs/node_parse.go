@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/rabbitctl/rabbitctl/internal/text"
 )
 
 // parse reads the documents of a file. What is no YAML is a finding; the
@@ -81,16 +83,16 @@ func (l *loader) syntax(src *source, data []byte, err error) {
 	if strings.Contains(string(data), "${") {
 		detail += ` Inside { } and [ ] a variable needs quotes: "${name}".`
 	}
-	l.report(src.position(int32(line), int32(col)), "yaml-syntax", "this is not YAML: "+message, detail)
+	l.report(src.position(int32(line), int32(col)), "yaml-syntax", "this is not YAML: "+text.Line(message), detail)
 }
 
-// find returns the line and column at which part begins in text.
-func find(text, part string) (line, col int) {
-	i := strings.Index(text, part)
+// find returns the line and column at which part begins in a file.
+func find(file, part string) (line, col int) {
+	i := strings.Index(file, part)
 	if i < 0 {
 		return 1, 1
 	}
-	before := text[:i]
+	before := file[:i]
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 

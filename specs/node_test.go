@@ -126,7 +126,7 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := time.Now()
 			_, list := load(text)
-			if took := time.Since(before); took > 20*time.Second {
+			if took := time.Since(before); took > time.Minute {
 				t.Errorf("took %s", took)
 			}
 			n := 0

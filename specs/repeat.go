@@ -56,8 +56,8 @@ func (l *loader) repeatEntry(e *entry) []entry {
 		d.push(v.key)
 		switch {
 		case !strings.Contains(e.key, "{"+v.key+"}"):
-			d.finding(v.pos(), "for-each-name", fmt.Sprintf("the name %q does not hold {%s}: every object would have the same name", shorten(e.key), shorten(v.key)),
-				fmt.Sprintf("Write {%s} where the value belongs in the name.", shorten(v.key)))
+			d.finding(v.pos(), "for-each-name", fmt.Sprintf("the name %q does not hold %q: every object would have the same name", shorten(e.key), "{"+shorten(v.key)+"}"),
+				"Write it where the value belongs in the name.")
 			return nil
 		case v.value.kind != listNode || len(v.value.list) == 0:
 			d.wrongType(v.value, "a list of values")
@@ -83,7 +83,7 @@ func (l *loader) repeatEntry(e *entry) []entry {
 
 // combine adds every value of one variable to every combination so far.
 func (l *loader) combine(d *decoder, all []map[string]*node, v *entry) []map[string]*node {
-	if l.budget < int64(len(all))*int64(len(v.value.list)) {
+	if int64(len(all))*int64(len(v.value.list)) > maxRepeated {
 		l.tooLarge(v.pos())
 		return nil
 	}

@@ -181,7 +181,7 @@ func (s *scope) replace(n *node) (string, *node) {
 		case !ok || !variableName.MatchString(name):
 			bad := *n
 			bad.kind = invalidNode
-			s.report(n.pos(), "variable-syntax", fmt.Sprintf("%q holds a ${ that names no variable", shorten(n.text)),
+			s.report(n.pos(), "variable-syntax", "a text holds a ${ that names no variable", // the text may hold a password
 				"Write ${name} for a variable, ${env:NAME} for a secret, and $${ for the two characters themselves.")
 			return "", &bad
 		default:
