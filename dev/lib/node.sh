@@ -96,9 +96,13 @@ prepare() {
 		done
 	} >"$dir/rabbitmq.conf"
 	{
-		echo '[{rabbit, ['
-		[ -n "$DEFAULTS" ] || echo '  {quorum_tick_interval, 1000}, {stream_tick_interval, 1000}, {dead_letter_worker_publisher_confirm_timeout, 2000}'
-		echo ']}].'
+		if [ -n "$DEFAULTS" ]; then
+			echo '[].'
+		else
+			# A new queue's figures are right after a second or two instead of ten.
+			echo '[{rabbit, [{quorum_tick_interval, 1000}, {stream_tick_interval, 1000}, {dead_letter_worker_publisher_confirm_timeout, 2000}]},'
+			echo ' {rabbitmq_management_agent, [{sample_retention_policies, [{global, [{605, 1}]}, {basic, [{605, 1}]}, {detailed, [{10, 1}]}]}]}].'
+		fi
 	} >"$dir/advanced.config"
 	echo "[$PLUGINS]." >"$dir/plugins"
 	[ -e "$dir/.erlang.cookie" ] || {
