@@ -120,7 +120,7 @@ func sameTexts(t *testing.T, what string, got, want []string) {
 
 var hostile = []string{
 	"plain", "a/b", "100%", "%2F", "a b+c", "a?b#c", "üñî語", "*~", `quote"back\slash`, "tab\tbell\a", strings.Repeat("x", 255), "<b>&amp;",
-	"..a", "semi;colon=1", "' or '1", "a%20b", "{n}",
+	" ", " a  b ", "\x7f", "..a", "semi;colon=1", "' or '1", "a%20b", "{n}",
 }
 
 // everything is a topology with every kind of object and value.

@@ -191,7 +191,8 @@ func checkNames(via Via, o topology.Object) error {
 	case *topology.Permission:
 		parts = append(parts, part{"name of the user", o.User})
 	case *topology.TopicPermission:
-		parts = append(parts, part{"name of the user", o.User})
+		// Deleting with an empty exchange in the path would delete those of all.
+		parts = append(parts, part{"name of the user", o.User}, part{"name of the exchange", o.Exchange})
 	}
 	for _, p := range parts {
 		if err := checkAddressable(via, p.what, p.name); err != nil {
