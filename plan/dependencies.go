@@ -36,12 +36,26 @@ type dependencies struct {
 	c *computation
 	h *host
 	g *graph
+	// from lists the bindings that there will be, by source exchange: the spec's and
+	// those that stay.
+	from map[string][]*topology.Binding
 	// byExchange finds the bindings of direct and topic exchanges by key.
 	byExchange map[string]*keyIndex
 }
 
 func newDependencies(c *computation, h *host, g *graph) *dependencies {
-	return &dependencies{c: c, h: h, g: g, byExchange: map[string]*keyIndex{}}
+	d := &dependencies{c: c, h: h, g: g, from: map[string][]*topology.Binding{}, byExchange: map[string]*keyIndex{}}
+	wanted := make(map[topology.Key]bool, len(h.desired.Bindings))
+	for _, b := range h.desired.Bindings {
+		wanted[b.Key()] = true
+		d.from[b.Source] = append(d.from[b.Source], b)
+	}
+	for _, b := range h.live.Bindings {
+		if !wanted[b.Key()] {
+			d.from[b.Source] = append(d.from[b.Source], b)
+		}
+	}
+	return d
 }
 
 // created is the node of an object that is created; -1: it is there, or not ours.
@@ -106,13 +120,22 @@ func (d *dependencies) connectExchange(e *topology.Exchange) {
 	if n < 0 {
 		return
 	}
-	m := d.h.after.Exchange(e.Name)
-	if m.Policy != nil {
-		d.g.connect(n, d.changed(m.Policy), byPolicy)
+	before, after := d.h.before.Exchange(e.Name), d.h.after.Exchange(e.Name)
+	d.connectToPolicies(n, before, after)
+	d.g.connect(n, d.alternate(e, after), deadLetter)
+	for _, p := range everyone(before, after) {
+		if to := d.alternate(e, policy.Match{Policy: p}); to >= 0 {
+			d.g.nodes[n].fallback = append(d.g.nodes[n].fallback, edge{to, deadLetter})
+		}
 	}
-	if alternate, ok := d.h.after.EffectiveExchange(e, m)["alternate-exchange"].Value.(string); ok {
-		d.g.connect(n, d.route(alternate, nil), deadLetter)
+}
+
+func (d *dependencies) alternate(e *topology.Exchange, m policy.Match) int {
+	name, ok := d.h.after.EffectiveExchange(e, m)["alternate-exchange"].Value.(string)
+	if !ok {
+		return -1
 	}
+	return d.route(name, nil)
 }
 
 func (d *dependencies) connectQueue(q *topology.Queue) {
@@ -120,69 +143,99 @@ func (d *dependencies) connectQueue(q *topology.Queue) {
 	if n < 0 {
 		return
 	}
-	m := d.h.after.Queue(q.Name, q.Type)
-	for _, p := range []*topology.Policy{m.Policy, m.Operator} {
-		if p != nil {
+	before, after := d.h.before.Queue(q.Name, q.Type), d.h.after.Queue(q.Name, q.Type)
+	d.connectToPolicies(n, before, after)
+	if after.Operator != nil {
+		d.g.connect(n, d.changed(after.Operator), byPolicy)
+	}
+	d.g.connect(n, d.deadLetter(q, after), deadLetter)
+	for _, p := range everyone(before, after) {
+		if to := d.deadLetter(q, policy.Match{Policy: p}); to >= 0 {
+			d.g.nodes[n].fallback = append(d.g.nodes[n].fallback, edge{to, deadLetter})
+		}
+	}
+}
+
+// connectToPolicies has a new queue or exchange wait for the policy that is to act
+// on it, and for the change of every policy that would act in its place until
+// then.
+func (d *dependencies) connectToPolicies(n int, before, after policy.Match) {
+	if after.Policy != nil {
+		d.g.connect(n, d.changed(after.Policy), byPolicy)
+	}
+	for _, p := range everyone(before, policy.Match{}) {
+		if p != nil && (after.Policy == nil || p.Priority >= after.Policy.Priority) {
 			d.g.connect(n, d.changed(p), byPolicy)
 		}
 	}
-	d.connectDeadLetter(n, d.h.after.Effective(q, m))
 }
 
-// connectDeadLetter has a node wait for the route that settings in effect name.
-func (d *dependencies) connectDeadLetter(n int, settings map[string]policy.Value) {
+// everyone lists the policies that may act while policies are being changed; nil
+// stands for none of them.
+func everyone(before, after policy.Match) []*topology.Policy {
+	all := []*topology.Policy{nil}
+	for _, m := range []policy.Match{before, after} {
+		if m.Policy != nil {
+			all = append(all, m.Policy)
+			all = append(all, m.Hidden...)
+		}
+	}
+	return all
+}
+
+// deadLetter is the node of the dead-letter route that a queue has with the
+// policies of m; -1: there is nothing to wait for.
+func (d *dependencies) deadLetter(q *topology.Queue, m policy.Match) int {
+	settings := d.h.after.Effective(q, m)
 	exchange, ok := settings["dead-letter-exchange"].Value.(string)
 	if !ok {
-		return
+		return -1
 	}
-	var key *string
 	if k, ok := settings["dead-letter-routing-key"].Value.(string); ok {
-		key = &k
+		return d.route(exchange, &k)
 	}
-	if exchange == "" {
-		if key != nil {
-			d.g.connect(n, d.queue(*key), deadLetter)
-		}
-		return
-	}
-	d.g.connect(n, d.route(exchange, key), deadLetter)
+	return d.route(exchange, nil)
 }
 
-// connectPolicies has each changed policy wait for the routes that it gives to
-// queues and exchanges that exist. It may act on any that it matches: one of a
-// higher priority may come later, or fail.
+// connectPolicies has each changed policy wait for the routes that queues and
+// exchanges on the broker have once it is changed: those of the policies that
+// match them then. Any of these may act, one of a higher priority may fail.
 func (d *dependencies) connectPolicies() {
-	changed := map[*topology.Policy]int{}
-	for _, p := range d.h.desired.Policies {
-		if n := d.changed(p); n >= 0 {
-			changed[p] = n
-		}
-	}
-	if len(changed) == 0 {
-		return
-	}
 	for _, q := range d.h.live.Queues {
-		for _, p := range d.h.after.Candidates(q.Name, q.Type).Policies {
-			n, ok := changed[p]
-			_, exchange := p.Definition["dead-letter-exchange"]
-			_, key := p.Definition["dead-letter-routing-key"]
-			if ok && (exchange || key) && policy.Supports(d.c.version, q.Type, p.Definition) {
-				d.connectDeadLetter(n, d.h.after.Effective(q, policy.Match{Policy: p}))
+		before, after := d.h.before.Queue(q.Name, q.Type), d.h.after.Queue(q.Name, q.Type)
+		touching := d.touching(before, after)
+		if len(touching) == 0 {
+			continue
+		}
+		for _, p := range everyone(policy.Match{}, after) {
+			to := d.deadLetter(q, policy.Match{Policy: p})
+			for _, n := range touching {
+				d.g.connect(n, to, deadLetter)
 			}
 		}
 	}
 	for _, e := range d.h.live.Exchanges {
-		m := d.h.after.Exchange(e.Name)
-		for _, p := range append(m.Hidden, m.Policy) {
-			if p == nil {
-				continue
-			}
-			n, ok := changed[p]
-			if alternate, is := p.Definition["alternate-exchange"].(string); ok && is {
-				d.g.connect(n, d.route(alternate, nil), deadLetter)
+		before, after := d.h.before.Exchange(e.Name), d.h.after.Exchange(e.Name)
+		for _, n := range d.touching(before, after) {
+			for _, p := range everyone(policy.Match{}, after) {
+				d.g.connect(n, d.alternate(e, policy.Match{Policy: p}), deadLetter)
 			}
 		}
 	}
+}
+
+// touching lists the nodes of changed policies that act, or could, before or after.
+func (d *dependencies) touching(before, after policy.Match) []int {
+	var nodes []int
+	for _, p := range everyone(before, after) {
+		if p == nil {
+			continue
+		}
+		if n := d.changed(p); n >= 0 && !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }
 
 // route is the node of everything that messages which are published to an
@@ -210,7 +263,10 @@ func (d *dependencies) route(exchange string, key *string) int {
 		return n
 	}
 	n := d.g.add(name, nil)
-	d.g.connect(n, d.exchange(exchange), deadLetter)
+	// An exchange that has to be replaced routes in another way until then.
+	if k := (topology.Key{Kind: topology.KindExchange, VirtualHost: d.h.name, Name: exchange}); d.c.changes[k] != nil {
+		d.g.connect(n, d.g.index[id(k)], deadLetter)
+	}
 	for _, b := range d.bindings(exchange, e, key) {
 		d.g.connect(n, d.created(b.Key()), deadLetter)
 		d.g.connect(n, d.end(b), deadLetter)
@@ -227,10 +283,10 @@ func (d *dependencies) route(exchange string, key *string) int {
 	return n
 }
 
-// bindings lists the desired bindings of an exchange that messages with the key
-// take; all without a key.
+// bindings lists the bindings of an exchange that messages with the key take; all
+// without a key.
 func (d *dependencies) bindings(exchange string, e *topology.Exchange, key *string) []*topology.Binding {
-	all := d.h.want.From[exchange]
+	all := d.from[exchange]
 	if key == nil {
 		return all
 	}

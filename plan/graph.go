@@ -28,6 +28,9 @@ type node struct {
 	id     string
 	change *Change
 	edges  []edge
+	// fallback are edges that hold once it no longer waits for its policies: then
+	// any of those that match it may act, in their old or new form.
+	fallback []edge
 	// component numbers the strongly connected components found last.
 	component int
 }
@@ -166,6 +169,7 @@ func (g *graph) dropEmptyRoutes() {
 	}
 	for n := range g.nodes {
 		g.drop(n, func(e edge) bool { return !full(e.to) })
+		g.nodes[n].fallback = slices.DeleteFunc(g.nodes[n].fallback, func(e edge) bool { return !full(e.to) })
 	}
 }
 
@@ -240,6 +244,8 @@ func (g *graph) relax(group []int) bool {
 			}
 			if g.drop(n, inside) {
 				dropped = true
+				g.nodes[n].edges = append(g.nodes[n].edges, g.nodes[n].fallback...)
+				g.nodes[n].fallback = nil
 				for _, e := range routes {
 					g.connect(n, g.partial(e.to), deadLetter)
 				}

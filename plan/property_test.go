@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,7 +30,10 @@ var (
 	keys          = []string{"", "k", "a.b", "*.b", "#"}
 )
 
-func (w *world) pick(list []string, label string) string { return rapid.SampledFrom(list).Draw(w.t, label) }
+func (w *world) pick(list []string, label string) string {
+	return rapid.SampledFrom(list).Draw(w.t, label)
+}
+
 func (w *world) chance(percent int, label string) bool {
 	return rapid.IntRange(0, 99).Draw(w.t, label) < percent
 }
@@ -421,7 +427,31 @@ func TestNoDeadEndAfterAnyFailure(t *testing.T) {
 					continue
 				}
 			}
-			t.Fatalf("queue %q dead-letters to %q, which leads nowhere; failed: %v", q.Name, exchange, failed)
+			t.Fatalf("queue %q dead-letters to %q, which leads nowhere; failed: %v\n%s", q.Name, exchange, failed, dump(in, p))
 		}
 	})
+}
+
+// dump writes an input and its plan for a failing test.
+func dump(in Input, p *Plan) string {
+	var b strings.Builder
+	for _, side := range []*topology.Topology{in.Desired, in.Live} {
+		for _, v := range side.VirtualHosts {
+			for _, o := range v.Objects() {
+				fmt.Fprintf(&b, "  %s:", o.Key())
+				for _, a := range o.Attributes() {
+					fmt.Fprintf(&b, " %s=%s", a.Name, topology.Text(a.Value))
+				}
+				b.WriteString("\n")
+			}
+		}
+		b.WriteString("--\n")
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "  %s %s needs %q blocked %v\n", c.Action, c.ID, c.Needs, c.Blocked)
+	}
+	for _, r := range slices.Sorted(maps.Keys(p.Routes)) {
+		fmt.Fprintf(&b, "  %s: %q\n", r, p.Routes[r])
+	}
+	return b.String()
 }

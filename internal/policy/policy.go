@@ -82,12 +82,22 @@ func (s *Set) choose(name string, t topology.QueueType, exchange bool) Match {
 	return m
 }
 
-// Candidates lists the policies and the operator policies that match a queue by
-// name and apply-to, whether or not they then act, sorted by name.
-func (s *Set) Candidates(name string, t topology.QueueType) (policies, operators []*topology.Policy) {
-	policies, _ = s.policies.find(name, t, false)
-	operators, _ = s.operators.find(name, t, false)
-	return policies, operators
+// Candidates are the policies that match a queue by name and apply-to, whether or
+// not they then act, sorted by name.
+type Candidates struct {
+	Policies, Operators []*topology.Policy
+	// Undecided are those of which it is not known (see Match.Undecided).
+	Undecided []*topology.Policy
+}
+
+// Candidates lists what matches a queue of that name and type.
+func (s *Set) Candidates(name string, t topology.QueueType) Candidates {
+	var c Candidates
+	c.Policies, c.Undecided = s.policies.find(name, t, false)
+	operators, undecided := s.operators.find(name, t, false)
+	c.Operators = operators
+	c.Undecided = append(c.Undecided, undecided...)
+	return c
 }
 
 // Problem says why a policy of Match.Undecided is there.
