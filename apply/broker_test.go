@@ -309,7 +309,7 @@ func TestBrokerRestartOnBrokers(t *testing.T) {
 	}
 }
 
-// Case 53: a virtual host, permissions, 6 exchanges, 10 queues and 31 bindings,
+// Case 53: a virtual host, permissions, a policy, 6 exchanges, 10 queues and 31 bindings,
 // written in any order, by one run.
 func TestEverythingInAnyOrderOnBrokers(t *testing.T) {
 	for _, via := range []broker.Via{broker.ViaAMQP, broker.ViaHTTP} {
@@ -318,14 +318,20 @@ func TestEverythingInAnyOrderOnBrokers(t *testing.T) {
 				user, _ := b.User(t, "", "", "", "", "")
 				vhost := b.VirtualHost(t) // for its name and its end
 				b.Do(t, "DELETE", brokertest.Path("vhosts", vhost), nil)
-				desired := mustExpand(t, shuffledSpec(vhost, user), versionOf(t, b))
+				text := shuffledSpec(vhost, user)
+				defer func() {
+					if t.Failed() {
+						t.Log(text)
+					}
+				}()
+				desired := mustExpand(t, text, versionOf(t, b))
 				host := desired.VirtualHosts[0]
 				if len(host.Exchanges) != 6 || len(host.Queues) != 10 || len(host.Bindings) != 31 || len(host.Permissions) != 1 {
 					t.Fatalf("%d exchanges, %d queues, %d bindings, %d permissions", len(host.Exchanges), len(host.Queues), len(host.Bindings), len(host.Permissions))
 				}
 				c := clientFor(t, b, "")
 				p, _ := planOn(t, c, desired)
-				if len(p.Changes) < 6+10+31+2 || p.Changes[0].Key.Kind != topology.KindVirtualHost {
+				if len(p.Changes) != 6+10+31+3 || p.Changes[0].Key.Kind != topology.KindVirtualHost {
 					t.Fatalf("%d changes, first %s", len(p.Changes), p.Changes[0].Key)
 				}
 				res := mustRun(t, t.Context(), p, writerFor(t, c, vhost, via), Options{Fault: faultOf})
@@ -362,6 +368,7 @@ func shuffledSpec(vhost, user string) string {
 	sections := []string{
 		"exchanges:\n" + shuffled(exchanges), "queues:\n" + shuffled(queues),
 		fmt.Sprintf("permissions:\n  %s: {configure: \"^$\", write: \".*\", read: \".*\"}\n", user),
+		"policies:\n  cap: {pattern: \"^q1$\", apply_to: queues, definition: {max-length: 1000}}\n",
 		"vhost: " + vhost + "\n", "version: 1\n",
 	}
 	return shuffled(sections)
