@@ -16,6 +16,8 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
+var errNothing = errors.New("the queue is empty")
+
 // What a broker says to a declaration: an AMQP code, an HTTP status, or one of
 // these.
 const (
@@ -138,11 +140,10 @@ func TestRulesOnBrokers(t *testing.T) {
 	})
 }
 
-// judge runs the rules over the same objects.
-func judge(t *testing.T, c brokerCase, want int, v catalog.Version) {
-	t.Helper()
+// hostOf makes a topology of objects.
+func hostOf(objects []topology.Object) *topology.Topology {
 	vhost := &topology.VirtualHost{Name: "v"}
-	for _, o := range c.objects {
+	for _, o := range objects {
 		switch o := o.(type) {
 		case *topology.Queue:
 			vhost.Queues = append(vhost.Queues, o)
@@ -158,7 +159,13 @@ func judge(t *testing.T, c brokerCase, want int, v catalog.Version) {
 			}
 		}
 	}
-	list := Check(Input{Topology: &topology.Topology{VirtualHosts: []*topology.VirtualHost{vhost}}, Versions: []catalog.Version{v}})
+	return &topology.Topology{VirtualHosts: []*topology.VirtualHost{vhost}}
+}
+
+// judge runs the rules over the same objects.
+func judge(t *testing.T, c brokerCase, want int, v catalog.Version) {
+	t.Helper()
+	list := Check(Input{Topology: hostOf(c.objects), Versions: []catalog.Version{v}})
 	severity := c.severity
 	if severity == "" {
 		severity = diag.Error

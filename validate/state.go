@@ -16,6 +16,7 @@ type state struct {
 	live          *topology.VirtualHost // nil offline
 	liveIndex     *topology.Index
 	versions      []catalog.Version
+	partial       bool // an export of 4.3, see leftOut
 	binding       bool // the versions are chosen, not just all that there are
 	exchangeTypes []string
 
@@ -31,6 +32,7 @@ type state struct {
 func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exchangeTypes []string) *state {
 	s := &state{
 		vhost: vhost, index: vhost.Index(), live: live, versions: versions, exchangeTypes: exchangeTypes,
+		partial:  slices.ContainsFunc(vhost.Exchanges, func(e *topology.Exchange) bool { return e.InternalUnknown }),
 		binding:  len(versions) < len(catalog.Releases),
 		policies: map[catalog.Version]*policy.Set{},
 		settings: map[settingsKey]settings{},
@@ -66,7 +68,7 @@ func (s *state) queue(name string) (*topology.Queue, presence) {
 		}
 		return q, declared
 	}
-	if s.isExternal(name) {
+	if s.isExternal(name) || s.leftOut(topology.End{Type: topology.ToQueue, Name: name}) {
 		return nil, external
 	}
 	if s.liveIndex != nil {
@@ -85,7 +87,7 @@ func (s *state) exchange(name string) (*topology.Exchange, presence) {
 		}
 		return e, declared
 	}
-	if isBuiltIn(name) || s.isExternal(name) {
+	if isBuiltIn(name) || s.isExternal(name) || s.leftOut(topology.End{Type: topology.ToExchange, Name: name}) {
 		return nil, external
 	}
 	if s.liveIndex != nil {
@@ -108,6 +110,13 @@ func (s *state) isExternal(name string) bool {
 	return slices.ContainsFunc(s.vhost.External, func(x topology.ExternalPattern) bool {
 		return x.Pattern != nil && x.Pattern.MatchString(name)
 	})
+}
+
+// leftOut reports whether an end of a binding is there although the topology
+// does not have it: exports of 4.3 leave out internal exchanges and exclusive
+// queues and keep their bindings (measured).
+func (s *state) leftOut(end topology.End) bool {
+	return s.partial && (len(s.index.To[end]) > 0 || end.Type == topology.ToExchange && len(s.index.From[end.Name]) > 0)
 }
 
 func isExternal(q *topology.Queue) bool { return q.Intent != nil && q.Intent.External }

@@ -1,0 +1,112 @@
+package validate
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rabbitctl/rabbitctl/internal/broker"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+)
+
+// TestRealTopologies holds the rules to what people really run: what must be
+// found, and that there are no false alarms. Each entry is "severity code count";
+// "json" is the definitions file judged as it is, "spec" the same as a spec.
+func TestRealTopologies(t *testing.T) {
+	want := map[string]map[string][]string{
+		"01-intake-streams-shovels": {
+			"json": {"warning drop-is-loss 1"},
+			"spec": {"warning drop-is-loss 1"},
+		},
+		// Neither a cycle nor any of 2^28 paths.
+		"04-binary-delay-28-broken": {
+			"json": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
+			"spec": {"error dead-letter-unroutable 27", "warning dlx-without-else 1"},
+		},
+		"08-dlx-to-unbound-key-and-hidden-policy": {
+			"json": {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1"},
+			"spec": {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1"},
+		},
+		"12-fanout-to-topics-one-dlq-that-feeds-itself": {
+			"json": {"error dead-letters-to-itself 1"},
+			"spec": {"error dead-letters-to-itself 1"},
+		},
+		// The spec leaves out what nothing is declared for at all.
+		"13-operator-quorum-pairs-missing-members": {
+			"json": {"error dangling-binding 6", "warning dead-letter-target-without-role 1"},
+			"spec": {"error dangling-binding 3"},
+		},
+		// Streams need no dead-letter route; of queue_mode the expansion tells.
+		"14-streams-and-capped-work-queues": {
+			"json": {"warning deprecated-setting 1"},
+		},
+		// A warning: publishers that add a key with CC are right.
+		"16-colon-names-cc-retry": {
+			"json": {"warning dead-letter-unroutable 1"},
+			"spec": {"warning dead-letter-unroutable 1"},
+		},
+		"22-export-of-4.3-with-log-exchange": {},
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join("../testdata/real", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, found, err := broker.ReadDefinitions(bytes.NewReader(data), name, "")
+			if err != nil || found.HasErrors() {
+				t.Fatal(found, err)
+			}
+			compare(t, "json", want[name]["json"], Check(Input{Topology: state.Topology}))
+
+			text, err := os.ReadFile(filepath.Join("../testdata/real", name+".spec.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := checkSpec(t, name, string(text))
+			compare(t, "spec", want[name]["spec"], list)
+		})
+	}
+}
+
+// TestExports: an export of 4.3 leaves out internal exchanges, whose bindings are
+// no mistake.
+func TestExports(t *testing.T) {
+	files, _ := filepath.Glob("../testdata/definitions/*.json")
+	if len(files) == 0 {
+		t.Fatal("no exports")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, _, err := broker.ReadDefinitions(bytes.NewReader(data), filepath.Base(file), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := of(Check(Input{Topology: state.Topology}), "dangling-binding"); len(got) > 0 {
+			t.Errorf("%s: %q", filepath.Base(file), got)
+		}
+	}
+}
+
+func compare(t *testing.T, what string, want []string, list diag.List) {
+	t.Helper()
+	counts := map[string]int{}
+	for _, d := range list {
+		counts[fmt.Sprintf("%s %s", d.Severity, d.Code)]++
+	}
+	var got []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		got = append(got, fmt.Sprintf("%s %d", k, counts[k]))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got\n\t\t%q\nwant\n\t\t%q\n%s", what, got, want, strings.TrimSpace(describe(list)))
+	}
+}
