@@ -137,7 +137,11 @@ func everything(vhost string, via Via) []topology.Object {
 		}
 		x := &topology.Exchange{VirtualHost: vhost, Name: n, Type: []string{"direct", "fanout", "topic", "headers"}[i%4], Durable: i%3 != 2, AutoDelete: i%5 == 4, Internal: i%3 == 1}
 		all = append(all, q, x)
-		for _, key := range []string{"", n, "k~" + n[:min(len(n), 200)], ".."}[:3+i%2] {
+		keys := []string{"", n, "k~" + n[:min(len(n), 200)]}
+		if n != ".." {
+			keys = append(keys, "..")
+		}
+		for _, key := range keys {
 			all = append(all, &topology.Binding{VirtualHost: vhost, Source: n, Destination: n, DestinationType: topology.ToQueue, RoutingKey: key})
 		}
 		all = append(all, &topology.Binding{VirtualHost: vhost, Source: n, Destination: "amq.topic", DestinationType: topology.ToExchange, RoutingKey: n})
