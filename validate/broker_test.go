@@ -2,7 +2,6 @@ package validate
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,9 +20,9 @@ var errNothing = errors.New("the queue is empty")
 // What a broker says to a declaration: an AMQP code, an HTTP status, or one of
 // these.
 const (
-	accepted0 = 0  // taken, and the rule reports it all the same
-	right     = -1 // taken, and there is nothing to report
-	leftOut   = -2 // not tried
+	taken   = 0  // taken, and the rule reports it all the same
+	right   = -1 // taken, and there is nothing to report
+	leftOut = -2 // not tried
 )
 
 // brokerCase declares objects one by one on a real broker. All but the last must
@@ -253,7 +252,7 @@ func remove(t *testing.T, b *brokertest.Broker, vhost string, objects []topology
 			continue // bindings go with their ends
 		}
 		if status, body := b.Do(t, http.MethodDelete, path, nil); status/100 != 2 && status != http.StatusNotFound {
-			t.Fatal(fmt.Sprintf("delete %s: %d %s", o.Key(), status, body))
+			t.Fatalf("delete %s: %d %s", o.Key(), status, body)
 		}
 	}
 }
