@@ -39,7 +39,7 @@ type findingKey struct {
 	path     string
 }
 
-func newLoader(Input) *loader {
+func newLoader() *loader {
 	return &loader{
 		seen: map[findingKey]bool{}, given: map[string]*node{}, known: map[string]bool{}, budget: maxExtra,
 	}

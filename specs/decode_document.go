@@ -192,7 +192,7 @@ func (doc *document) readDefaults() {
 // base is what the virtual host says.
 func (doc *document) settle(base SettingsBy) {
 	doc.settingsBy = base
-	quiet := &decoder{loader: newLoader(Input{})} // mistakes are reported already
+	quiet := &decoder{loader: newLoader()} // mistakes are reported already
 	for _, n := range []*node{doc.sections["defaults"].get("settings_by"), doc.queue.get("settings_by")} {
 		if n != nil {
 			quiet.readSettingsBy(n, &doc.settingsBy)

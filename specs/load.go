@@ -18,7 +18,7 @@ import (
 // the Spec holds whatever could be read. A structural finding means that it must
 // not be used for more than showing it.
 func Load(in Input) (*Spec, diag.List) {
-	l := newLoader(in)
+	l := newLoader()
 	spec := &Spec{Files: map[string][]byte{}}
 	for _, f := range in.Values {
 		spec.Files[f.Name] = f.Data

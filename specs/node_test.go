@@ -240,7 +240,7 @@ func BenchmarkLoad(b *testing.B) {
 	files := []File{{Name: "t.yaml", Data: []byte(text)}}
 	b.Run("yaml", func(b *testing.B) {
 		for b.Loop() {
-			l := newLoader(Input{})
+			l := newLoader()
 			if _, roots := l.parse(files[0]); len(roots) != 1 {
 				b.Fatal("not read")
 			}

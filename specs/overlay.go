@@ -105,7 +105,7 @@ func (l *loader) overlayObject(below []*document, section string, over *entry) b
 		}
 		from, with := base.value, over.value
 		if section == "queues" {
-			quiet := &decoder{loader: newLoader(Input{})} // said when the object is read
+			quiet := &decoder{loader: newLoader()} // said when the object is read
 			from, with = quiet.canonicalQueueKeys(from), quiet.canonicalQueueKeys(with)
 		}
 		merged := slices.Clone(table.table)

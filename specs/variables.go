@@ -109,7 +109,7 @@ func (l *loader) valuesFile(f File) []entry {
 // scalarOf reads a text from the command line or the environment as a YAML
 // scalar; what is no scalar is a text.
 func scalarOf(text string) *node {
-	c := converter{loader: newLoader(Input{}), src: newSource("", "")}
+	c := converter{loader: newLoader(), src: newSource("", "")}
 	y := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if strings.HasPrefix(text, `"`) || strings.HasPrefix(text, "'") {
 		var doc yaml.Node
