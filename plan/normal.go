@@ -24,7 +24,7 @@ func normalLive(v *topology.VirtualHost) *topology.VirtualHost {
 		// Definitions of older versions do not write the type of classic queues.
 		n.Queues = append(n.Queues, normalQueue(q, topology.Classic))
 	}
-	n.Exchanges = slices.DeleteFunc(slices.Clone(v.Exchanges), func(e *topology.Exchange) bool { return e.Name == "" })
+	n.Exchanges = normalExchanges(v.Exchanges)
 	n.Bindings = slices.DeleteFunc(slices.Clone(v.Bindings), func(b *topology.Binding) bool { return b.Source == "" })
 	n.Policies, n.OperatorPolicies = normalPolicies(v.Policies), normalPolicies(v.OperatorPolicies)
 	return &n
@@ -45,8 +45,23 @@ func normalDesired(v, live *topology.VirtualHost, version catalog.Version) *topo
 	for i, q := range v.Queues {
 		n.Queues[i] = normalQueue(q, t)
 	}
+	n.Exchanges = normalExchanges(v.Exchanges)
 	n.Policies, n.OperatorPolicies = normalPolicies(v.Policies), normalPolicies(v.OperatorPolicies)
 	return &n
+}
+
+// normalExchanges leaves out the default exchange; an exchange without a type is
+// direct.
+func normalExchanges(list []*topology.Exchange) []*topology.Exchange {
+	all := slices.DeleteFunc(slices.Clone(list), func(e *topology.Exchange) bool { return e.Name == "" })
+	for i, e := range all {
+		if e.Type == "" {
+			n := *e
+			n.Type = "direct"
+			all[i] = &n
+		}
+	}
+	return all
 }
 
 func normalQueue(q *topology.Queue, t topology.QueueType) *topology.Queue {
