@@ -21,9 +21,15 @@ import (
 	"github.com/rabbitctl/rabbitctl/specs/examples"
 )
 
-// faultOf is how the command classifies the errors of internal/broker.
+// faultOf classifies the errors of internal/broker. A connection that another
+// change breaks while a channel is opened for this one is no answer to this one.
 func faultOf(err error) Fault {
-	return Fault{Unknown: broker.IsUnknown(err), Transient: broker.IsTransient(err), NotFound: broker.IsNotFound(err)}
+	f := Fault{Unknown: broker.IsUnknown(err), Transient: broker.IsTransient(err), NotFound: broker.IsNotFound(err)}
+	var e *broker.Error
+	if errors.As(err, &e) && e.ConnectionClosed && e.Step == "channel.open" {
+		f.Transient = true
+	}
+	return f
 }
 
 // clientFor connects to a broker, over AMQP by way of address if that is given.

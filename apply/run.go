@@ -149,7 +149,7 @@ func (r *run) loop(ctx context.Context) {
 			grace = nil
 		}
 	}
-	for _, i := range slices.Concat(r.suspects, r.retries) {
+	for _, i := range slices.Sorted(slices.Values(slices.Concat(r.suspects, r.retries))) {
 		r.fail(i, fmt.Errorf("%s, then the run stopped: %w", count(r.steps[i].attempts, "attempt", "attempts"), r.steps[i].err))
 	}
 }
