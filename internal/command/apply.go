@@ -1,0 +1,258 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rabbitctl/rabbitctl/apply"
+	"github.com/rabbitctl/rabbitctl/internal/broker"
+	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/plan"
+	"github.com/rabbitctl/rabbitctl/specs"
+)
+
+func applyCommand(s Streams) *cli.Command {
+	flags := []cli.Flag{
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+		&cli.BoolFlag{Name: "skip-blocked", Usage: "carry out the rest when some changes are blocked"},
+		&cli.StringFlag{Name: "via", Usage: "declare over `PROTOCOL`: amqp, http, or auto (AMQP when it can be reached)", Value: "auto"},
+		&cli.IntFlag{Name: "parallel", Usage: "`N` changes at once", Value: 16},
+		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
+		formatFlag(),
+	}
+	return &cli.Command{
+		Name:      "apply",
+		Usage:     "carry out what plan shows, or refuse",
+		ArgsUsage: "SPEC... | PLANFILE",
+		UsageText: "rabbitctl apply refunds.yaml            shows the plan and asks\n" +
+			"rabbitctl apply --yes specs/            in a pipeline\n" +
+			"rabbitctl apply plan.json               exactly the plan that plan --out saved, or nothing",
+		Description: "Nothing is deleted or replaced. Changes that could lose messages are blocked until they\n" +
+			"are agreed to with --allow; while any change is blocked nothing is done, unless\n" +
+			"--skip-blocked. Interrupted or failed runs are finished by running apply again.",
+		Flags:  joinFlags(flags, selectionFlags(), specFlags(), connectionFlags()),
+		Action: func(c *cli.Context) error { return runApply(c, s) },
+	}
+}
+
+func runApply(c *cli.Context, s Streams) error {
+	o, err := outputOptions(c, s, s.OutTerminal)
+	if err != nil {
+		return err
+	}
+	via, err := parseVia(c.String("via"))
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	if c.Int("parallel") < 1 {
+		return usagef("--parallel must be at least 1")
+	}
+	if !c.Bool("yes") && !s.InTerminal {
+		return fail(ExitUsage, errNoTerminal)
+	}
+	files, findings, err := specs.ReadFiles(c.Args().Slice(), s.In)
+	if err != nil {
+		return err
+	}
+	client, conn, err := connect(c, s, nil)
+	if err != nil {
+		return err
+	}
+	job := &applyJob{c: c, s: s, o: o, via: via, client: client, against: conn.values["url"]}
+	if len(files) == 1 && plan.IsPlanFile(files[0].Data) {
+		return job.savedPlan(files[0])
+	}
+	if len(c.Args().Slice()) == 0 {
+		return usagef("name a spec (a file, a folder, or -) or a saved plan")
+	}
+	spec, findings, err := loadFiles(c, s, files, findings)
+	if err != nil {
+		return err
+	}
+	if err := stopOnStructural(s, findings, spec); err != nil {
+		return err
+	}
+	result, err := planLive(c.Context, c, spec, findings, client)
+	if err != nil {
+		return err
+	}
+	result.against = job.against
+	return job.spec(result)
+}
+
+// applyJob is one run of apply.
+type applyJob struct {
+	c       *cli.Context
+	s       Streams
+	o       render.Options
+	via     broker.Via
+	client  *broker.Client
+	against string
+}
+
+// spec applies what a comparison found and verifies it.
+func (j *applyJob) spec(result *comparison) error {
+	if result.plan == nil || result.blocking() {
+		return errors.Join(showFindings(j.s, result.findings, result.spec), exit(ExitFindings))
+	}
+	again := func(ctx context.Context) (*plan.Plan, error) {
+		after, err := planLive(ctx, j.c, result.spec, nil, j.client)
+		if err != nil {
+			return nil, err
+		}
+		if after.plan == nil {
+			return nil, errors.New("the broker's state could not be compared")
+		}
+		return after.plan, nil
+	}
+	return j.run(result, again)
+}
+
+// savedPlan applies a saved plan if nothing that it touches has moved.
+func (j *applyJob) savedPlan(file specs.File) error {
+	saved, err := plan.Unmarshal(file.Data)
+	if err != nil {
+		return fail(ExitFailure, fmt.Errorf("read the saved plan %s: %w", file.Name, err))
+	}
+	state, err := j.client.Read(j.c.Context, saved.VirtualHosts(), broker.ReadOptions{})
+	if err != nil {
+		return brokerError(err)
+	}
+	server := plan.Server{Version: state.Version, ClusterName: state.ClusterName, ExchangeTypes: state.ExchangeTypes}
+	if moved := plan.Moved(saved, state.Topology); len(moved) > 0 {
+		var b strings.Builder
+		for _, m := range moved {
+			fmt.Fprintf(&b, "\n  %s", m)
+		}
+		return fail(ExitBlocked, fmt.Errorf("the saved plan is stale, nothing was changed; since it was made these moved:%s\nplan again", b.String()))
+	}
+	again := func(ctx context.Context) (*plan.Plan, error) {
+		state, err := j.client.Read(ctx, saved.VirtualHosts(), broker.ReadOptions{})
+		if err != nil {
+			return nil, brokerError(err)
+		}
+		return plan.Remaining(saved, state.Topology, server), nil
+	}
+	return j.run(&comparison{plan: saved, state: state, against: j.against}, again)
+}
+
+// run asks, carries the plan out, reads back and shows the result.
+func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Plan, error)) error {
+	if err := j.showPlan(result); err != nil {
+		return err
+	}
+	skip := j.c.Bool("skip-blocked")
+	if blocked := result.plan.BlockedChanges(); len(blocked) > 0 && !skip {
+		if err := j.show(&apply.Result{Blocked: apply.BlockedOutcomes(blocked)}, nil); err != nil {
+			return err
+		}
+		return fail(ExitBlocked, fmt.Errorf("%s blocked, nothing was changed; see above for the ways out, or --skip-blocked for the rest",
+			describe(len(blocked), "change is", "changes are")))
+	}
+	if result.plan.Empty() {
+		return j.show(&apply.Result{}, nil)
+	}
+	if !j.c.Bool("yes") {
+		if ok, err := ask(j.s, "Carry this out?"); err != nil || !ok {
+			return errors.Join(err, fail(ExitFailure, errors.New("not confirmed, nothing was changed")))
+		}
+	}
+	writer, err := j.client.Writer(j.c.Context, result.plan.VirtualHosts(), j.via)
+	if err != nil {
+		return brokerError(err)
+	}
+	defer writer.Close()
+	progress := newProgress(j.s)
+	done, err := apply.Run(j.c.Context, result.plan, writer, apply.Options{
+		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress,
+	})
+	progress.finish()
+	if err != nil {
+		return err
+	}
+	return j.verify(done, again)
+}
+
+// showPlan shows what is about to be done; a saved plan that nobody is asked
+// about was seen before.
+func (j *applyJob) showPlan(result *comparison) error {
+	switch {
+	case j.o.Format != render.Text:
+		return nil
+	case result.spec == nil && j.c.Bool("yes"):
+		_, err := fmt.Fprintln(j.s.Out, render.Summary(render.PlanView{Plan: result.plan, Against: result.against}))
+		return err
+	}
+	return showPlan(j.c, j.s, result, j.o)
+}
+
+// readBackGrace bounds the read-back of a run that was interrupted.
+const readBackGrace = 30 * time.Second
+
+// verify reads the broker again: what is done must be there, and nothing else
+// may be left to do.
+func (j *applyJob) verify(done *apply.Result, again func(context.Context) (*plan.Plan, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(j.c.Context), readBackGrace)
+	defer cancel()
+	if j.c.Context.Err() == nil {
+		ctx = j.c.Context
+	}
+	rest, err := again(ctx)
+	if err != nil {
+		return errors.Join(j.show(done, nil), fail(ExitPartial, fmt.Errorf("read back: %w", err)))
+	}
+	differences := apply.Verify(done, rest)
+	if err := j.show(done, differences); err != nil {
+		return err
+	}
+	switch {
+	case j.c.Context.Err() != nil:
+		return fail(ExitPartial, errors.New("interrupted; run apply again to finish the rest"))
+	case done.Status() == apply.NothingChanged:
+		return fail(ExitBroker, errors.New("the broker refused; nothing was changed"))
+	case done.Status() == apply.Partial:
+		return fail(ExitPartial, errors.New("not everything was done; run apply again when the cause is mended"))
+	case len(differences) > 0:
+		return fail(ExitPartial, errors.New("the broker does not show what was applied"))
+	case done.Status() == apply.BlockedLeft:
+		return exit(ExitBlocked)
+	}
+	return nil
+}
+
+func (j *applyJob) show(done *apply.Result, differences []*plan.Change) error {
+	return render.Result(j.s.Out, done, differences, j.o)
+}
+
+// ask puts a question on a terminal; only y and yes agree.
+func ask(s Streams, question string) (bool, error) {
+	if !s.InTerminal {
+		return false, fail(ExitUsage, errNoTerminal)
+	}
+	fmt.Fprintf(s.Err, "%s [y/N] ", question)
+	line, err := bufio.NewReader(s.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
+
+// parseVia reads --via.
+func parseVia(s string) (broker.Via, error) {
+	switch via := broker.Via(s); via {
+	case broker.ViaAuto, broker.ViaAMQP, broker.ViaHTTP:
+		return via, nil
+	}
+	return "", fmt.Errorf("--via must be auto, amqp or http, not %q", s)
+}

@@ -1,0 +1,190 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rabbitctl/rabbitctl/internal/broker"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/plan"
+	"github.com/rabbitctl/rabbitctl/specs"
+)
+
+func planCommand(s Streams) *cli.Command {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "against", Usage: "compare with an exported definitions `FILE` instead of a broker"},
+		&cli.StringFlag{Name: "out", Usage: "save the plan to `FILE` for apply"},
+		&cli.BoolFlag{Name: "detailed-exitcode", Usage: "exit with 2 when changes are pending, 4 when any is blocked"},
+		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
+		rabbitmqFlag(),
+		formatFlag(),
+	}
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "show what differs between specs and a broker; changes nothing",
+		ArgsUsage: "SPEC...",
+		UsageText: "rabbitctl plan refunds.yaml\n" +
+			"rabbitctl plan --against definitions.json refunds.yaml    without a broker\n" +
+			"rabbitctl plan --out plan.json specs/ && rabbitctl apply plan.json\n" +
+			"rabbitctl plan --format markdown --detailed-exitcode specs/",
+		Flags:  joinFlags(flags, selectionFlags(), specFlags(), connectionFlags()),
+		Action: func(c *cli.Context) error { return runPlan(c, s) },
+	}
+}
+
+// selectionFlags say which part of a plan is meant and what is agreed to.
+func selectionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "target", Usage: "only `KIND/NAME` and what it needs; may be repeated"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "agree to `ACTION=KIND/NAME`, such as lossy=policy/cap; may be repeated"},
+	}
+}
+
+func joinFlags(groups ...[]cli.Flag) []cli.Flag {
+	var all []cli.Flag
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
+
+func runPlan(c *cli.Context, s Streams) error {
+	o, err := outputOptions(c, s, s.OutTerminal)
+	if err != nil {
+		return err
+	}
+	result, err := planFor(c, s, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if result.plan == nil {
+		return errors.Join(showFindings(s, result.findings, result.spec), exit(ExitFindings))
+	}
+	if err := showPlan(c, s, result, o); err != nil {
+		return err
+	}
+	if result.blocking() {
+		return exit(ExitFindings)
+	}
+	if name := c.String("out"); name != "" {
+		if err := savePlan(name, result.plan); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Err, "saved the plan to %s; rabbitctl apply %s carries it out\n", safeLine(name), safeLine(name))
+	}
+	if !c.Bool("detailed-exitcode") || result.plan.Empty() {
+		return nil
+	}
+	if len(result.plan.BlockedChanges()) > 0 {
+		return exit(ExitBlocked)
+	}
+	return exit(ExitPending)
+}
+
+// planFor computes the plan of the specs that a command names, against what its
+// flags say.
+func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
+	version, err := versionFlag(c)
+	if err != nil {
+		return nil, err
+	}
+	spec, findings, err := loadSpec(c, s, args)
+	if err != nil {
+		return nil, err
+	}
+	if findings.HasStructural() {
+		return &comparison{spec: spec, findings: findings}, nil
+	}
+	if name := c.String("against"); name != "" {
+		in, err := planInput(c, spec)
+		if err != nil {
+			return nil, err
+		}
+		result, err := compare(c.Context, spec, findings, fromDefinitions(name, version), in, nil)
+		if err != nil {
+			return nil, err
+		}
+		result.against = name
+		return result, nil
+	}
+	if !version.IsZero() {
+		return nil, usagef("--rabbitmq belongs to --against: a broker tells its own version")
+	}
+	client, conn, err := connect(c, s, nil)
+	if err != nil {
+		return nil, err
+	}
+	result, err := planLive(c.Context, c, spec, findings, client)
+	if err != nil {
+		return nil, err
+	}
+	result.against = conn.values["url"]
+	return result, nil
+}
+
+// planLive computes the plan against a broker.
+func planLive(ctx context.Context, c *cli.Context, spec *specs.Spec, findings diag.List, client *broker.Client) (*comparison, error) {
+	in, err := planInput(c, spec)
+	if err != nil {
+		return nil, err
+	}
+	return compare(ctx, spec, findings, fromBroker(client), in, client)
+}
+
+func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
+	keys, err := targets(c, spec)
+	if err != nil {
+		return plan.Input{}, err
+	}
+	allowed, err := parseConsents(c.StringSlice("allow"), c.Bool("yes"))
+	if err != nil {
+		return plan.Input{}, err
+	}
+	return plan.Input{Targets: keys, Allowed: allowed}, nil
+}
+
+// showPlan writes the plan to standard output and, in text, the findings to
+// standard error.
+func showPlan(c *cli.Context, s Streams, result *comparison, o render.Options) error {
+	view := render.PlanView{
+		Plan: result.plan, Findings: result.findings, Against: result.against, ShowUnmanaged: c.Bool("show-unmanaged"),
+	}
+	switch o.Format {
+	case render.JSON:
+		return render.PlanJSON(s.Out, view)
+	case render.Text:
+		if err := showFindings(s, result.findings, result.spec); err != nil {
+			return err
+		}
+	}
+	return render.Plan(s.Out, view, o)
+}
+
+// savePlan writes a plan for apply, readable by its owner only. It is renamed
+// into place, so that a killed run leaves no half of it.
+func savePlan(name string, p *plan.Plan) error {
+	data, err := plan.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("save the plan: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".rabbitctl-plan-*") // CreateTemp makes it 0600
+	if err != nil {
+		return fmt.Errorf("save the plan: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("save the plan: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/text"
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+// FindingsVersion is the format version of findings in JSON. Fields are only
+// added within a major version.
+const FindingsVersion = "1.0"
+
+// Findings writes findings, in the order of the list.
+func Findings(w io.Writer, list diag.List, o Options) error {
+	p := &printer{w: w, color: o.Color}
+	switch o.Format {
+	case JSON:
+		p.json(struct {
+			FormatVersion string        `json:"format_version"`
+			Findings      []FindingJSON `json:"findings"`
+		}{FindingsVersion, FindingsJSON(list)})
+	case Markdown:
+		p.findingsMarkdown(list)
+	default:
+		p.findingsText(list, o.Sources)
+	}
+	return p.err
+}
+
+func (p *printer) json(v any) {
+	if p.err != nil {
+		return
+	}
+	e := json.NewEncoder(p.w)
+	e.SetIndent("", "  ")
+	p.err = e.Encode(v)
+}
+
+// FindingJSON is one finding in JSON.
+type FindingJSON struct {
+	Severity string            `json:"severity"`
+	Code     string            `json:"code"`
+	Summary  string            `json:"summary"`
+	Detail   string            `json:"detail,omitempty"`
+	Object   *topology.Key     `json:"object,omitempty"`
+	Position topology.Position `json:"position,omitzero"`
+	Related  []RelatedJSON     `json:"related,omitempty"`
+}
+
+// RelatedJSON is a further place of a finding in JSON.
+type RelatedJSON struct {
+	Position topology.Position `json:"position"`
+	Text     string            `json:"text"`
+}
+
+// FindingsJSON turns findings into their JSON form; never nil.
+func FindingsJSON(list diag.List) []FindingJSON {
+	out := make([]FindingJSON, 0, len(list))
+	for _, d := range list {
+		f := FindingJSON{Severity: string(d.Severity), Code: d.Code, Summary: d.Summary, Detail: d.Detail, Position: d.Position}
+		if d.Object != (topology.Key{}) {
+			f.Object = &d.Object
+		}
+		for _, r := range d.Related {
+			f.Related = append(f.Related, RelatedJSON{r.Position, r.Text})
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func severityStyle(s diag.Severity) style {
+	switch s {
+	case diag.Error:
+		return red
+	case diag.Warning:
+		return yellow
+	}
+	return blue
+}
+
+func (p *printer) findingsText(list diag.List, sources map[string][]byte) {
+	for _, d := range list {
+		p.printf("%s: %s %s\n", p.paint(string(d.Severity), severityStyle(d.Severity)), text.Line(d.Summary), p.paint("["+text.Line(d.Code)+"]", faint))
+		if !d.Position.IsZero() {
+			p.printf("  --> %s\n", text.Line(d.Position.String()))
+			p.sourceLine(d.Position, sources, severityStyle(d.Severity))
+		} else if d.Object != (topology.Key{}) {
+			p.printf("  --> %s\n", text.Line(d.Object.String()))
+		}
+		for i, r := range d.Related {
+			if i == maxRelated {
+				p.printf("  --> and %d more\n", len(d.Related)-maxRelated)
+				break
+			}
+			p.printf("  --> %s: %s\n", text.Line(r.Position.String()), text.Line(r.Text))
+		}
+		if d.Detail != "" {
+			p.printf("  %s\n", strings.ReplaceAll(text.Safe(d.Detail), "\n", "\n  "))
+		}
+	}
+	if len(list) > 0 {
+		p.printf("%s\n", Tally(list))
+	}
+}
+
+// maxRelated bounds the further places that text shows; JSON has all.
+const maxRelated = 3
+
+// Tally counts findings in words: "2 errors, 1 warning".
+func Tally(list diag.List) string {
+	var parts []string
+	for _, s := range []struct {
+		severity  diag.Severity
+		one, many string
+	}{{diag.Error, "error", "errors"}, {diag.Warning, "warning", "warnings"}, {diag.Info, "note", "notes"}} {
+		if n := list.Count(s.severity); n > 0 {
+			parts = append(parts, plural(n, s.one, s.many))
+		}
+	}
+	if parts == nil {
+		return "no findings"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxSourceColumns bounds the part of a source line that is shown.
+const maxSourceColumns = 160
+
+// sourceLine shows the line of a position with a mark below the column. Column
+// counts runes, as yaml.v3 does.
+func (p *printer) sourceLine(pos topology.Position, sources map[string][]byte, c style) {
+	line, ok := nthLine(sources[pos.File], pos.Line)
+	if !ok {
+		return
+	}
+	column := max(pos.Column, 1)
+	runes := []rune(line)
+	if column > len(runes)+1 || column > maxSourceColumns {
+		return
+	}
+	before := text.Line(string(runes[:column-1]))
+	shown := text.Truncate(before+text.Line(string(runes[column-1:])), maxSourceColumns+40)
+	number := fmt.Sprint(pos.Line)
+	gutter := strings.Repeat(" ", len(number))
+	p.printf("  %s |\n", gutter)
+	p.printf("  %s | %s\n", number, shown)
+	p.printf("  %s | %s%s\n", gutter, strings.Repeat(" ", utf8.RuneCountInString(before)), p.paint(marker(runes[column-1:]), c))
+}
+
+// marker underlines the word at the start of rest.
+func marker(rest []rune) string {
+	n := 0
+	for n < len(rest) && n < 40 && !strings.ContainsRune(" \t,:{}[]#", rest[n]) {
+		n++
+	}
+	return strings.Repeat("^", max(n, 1))
+}
+
+func nthLine(data []byte, n int) (string, bool) {
+	if n < 1 || data == nil {
+		return "", false
+	}
+	for ; n > 1; n-- {
+		i := bytes.IndexByte(data, '\n')
+		if i < 0 {
+			return "", false
+		}
+		data = data[i+1:]
+	}
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		data = data[:i]
+	}
+	return strings.ToValidUTF8(strings.TrimSuffix(string(data), "\r"), "\uFFFD"), true
+}
+
+func (p *printer) findingsMarkdown(list diag.List) {
+	p.printf("**Findings:** %s\n", Tally(list))
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\n| Severity | Code | Where | What |\n|---|---|---|---|\n")
+	for _, d := range list {
+		where := d.Position.String()
+		if where == "" {
+			where = d.Object.String()
+		}
+		what := d.Summary
+		if d.Detail != "" {
+			what += ". " + d.Detail
+		}
+		p.printf("| %s | %s | %s | %s |\n", d.Severity, markdownEscape(d.Code), markdownEscape(where), markdownEscape(what))
+	}
+}

@@ -1,0 +1,99 @@
+// Package render writes findings, plans and results for people and for
+// programs. It decides nothing. Every text that came from a file or a broker is
+// made safe for a terminal here, whatever was done before.
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rabbitctl/rabbitctl/internal/text"
+)
+
+// Format is a way to write results.
+type Format string
+
+// The formats.
+const (
+	Text     Format = "text"
+	JSON     Format = "json"
+	Markdown Format = "markdown"
+)
+
+// Formats lists every format, the default first.
+var Formats = []Format{Text, JSON, Markdown}
+
+// ParseFormat finds a format by name.
+func ParseFormat(name string) (Format, error) {
+	if f := Format(name); slices.Contains(Formats, f) {
+		return f, nil
+	}
+	return "", fmt.Errorf("there is no format %q; choose one of %s", name, FormatNames())
+}
+
+// FormatNames lists the formats for a message.
+func FormatNames() string {
+	names := make([]string, len(Formats))
+	for i, f := range Formats {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Options say how to write.
+type Options struct {
+	Format Format
+	Color  bool
+	// Sources holds the text of the files that findings point into.
+	Sources map[string][]byte
+}
+
+// style is an ANSI colour.
+type style string
+
+const (
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+	blue   style = "34"
+	bold   style = "1"
+	faint  style = "2"
+)
+
+// printer collects output and the first error.
+type printer struct {
+	w     io.Writer
+	color bool
+	err   error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// paint colours s, which must be one of our own words or safe already.
+func (p *printer) paint(s string, c style) string {
+	if !p.color || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// plural is "1 queue" or "3 queues".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// markdownEscape makes text safe inside a Markdown table cell or list item.
+func markdownEscape(s string) string {
+	return strings.NewReplacer(
+		`\`, `\\`, "`", "\\`", "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "[", `\[`, "]", `\]`, "\n", " ",
+	).Replace(text.Safe(s))
+}
