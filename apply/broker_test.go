@@ -21,15 +21,9 @@ import (
 	"github.com/rabbitctl/rabbitctl/specs/examples"
 )
 
-// faultOf classifies the errors of internal/broker. A connection that another
-// change breaks while a channel is opened for this one is no answer to this one.
+// faultOf classifies the errors of internal/broker.
 func faultOf(err error) Fault {
-	f := Fault{Unknown: broker.IsUnknown(err), Transient: broker.IsTransient(err), NotFound: broker.IsNotFound(err)}
-	var e *broker.Error
-	if errors.As(err, &e) && e.ConnectionClosed && e.Step == "channel.open" {
-		f.Transient = true
-	}
-	return f
+	return Fault{Unknown: broker.IsUnknown(err), Transient: broker.IsTransient(err), NotFound: broker.IsNotFound(err)}
 }
 
 // clientFor connects to a broker, over AMQP by way of address if that is given.

@@ -151,6 +151,10 @@ func (p *pool) take(ctx context.Context) (*connection, *amqp.Channel, error) {
 	})
 	if e, ok := as(err); ok {
 		e.Unknown = false // nothing was asked for yet
+		if e.ConnectionClosed {
+			// Another call broke the connection: that says nothing about this one.
+			e.class = unreachable
+		}
 		p.drop(conn, err)
 	}
 	return conn, ch, err

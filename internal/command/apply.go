@@ -65,7 +65,7 @@ func runApply(c *cli.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	job := &applyJob{c: c, s: s, o: o, via: via, client: client, against: conn.values["url"]}
+	job := &applyJob{c: c, s: s, o: o, via: via, client: client, against: conn.values["url"], timeout: conn.timeout}
 	if len(files) == 1 && plan.IsPlanFile(files[0].Data) {
 		return job.savedPlan(files[0])
 	}
@@ -95,6 +95,7 @@ type applyJob struct {
 	via     broker.Via
 	client  *broker.Client
 	against string
+	timeout time.Duration
 }
 
 // spec applies what a comparison found and verifies it.
@@ -171,7 +172,7 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	defer writer.Close()
 	progress := newProgress(j.s)
 	done, err := apply.Run(j.c.Context, result.plan, writer, apply.Options{
-		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress,
+		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()
 	if err != nil {
@@ -246,6 +247,11 @@ func ask(s Streams, question string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// faultOf tells apply what kind of fault an error of the broker is.
+func faultOf(err error) apply.Fault {
+	return apply.Fault{Unknown: broker.IsUnknown(err), Transient: broker.IsTransient(err), NotFound: broker.IsNotFound(err)}
 }
 
 // parseVia reads --via.

@@ -41,7 +41,7 @@ var connectionSettings = []setting{
 	{flag: "ca-file", env: "RABBITCTL_CA_FILE", usage: "`FILE` with the certificate authorities to trust, PEM"},
 	{flag: "cert-file", env: "RABBITCTL_CERT_FILE", usage: "`FILE` with the client certificate, PEM"},
 	{flag: "key-file", env: "RABBITCTL_KEY_FILE", usage: "`FILE` with the client certificate's key, PEM"},
-	{flag: "timeout", env: "RABBITCTL_TIMEOUT", value: "60s", usage: "`DURATION` that one request may take"},
+	{flag: "timeout", env: "RABBITCTL_TIMEOUT", value: "60s", usage: "`DURATION` that one request may take, and that apply tries again after faults"},
 }
 
 // connectionFlags are the flags of every command that talks to a broker. Values
@@ -81,6 +81,7 @@ type connection struct {
 	values  map[string]string
 	origins map[string]origin
 	source  map[string]string // the origin in words
+	timeout time.Duration
 }
 
 // explicit reports whether somebody gave the setting.
@@ -200,6 +201,7 @@ func (c *connection) options() (broker.Options, error) {
 	if err != nil || timeout <= 0 {
 		return broker.Options{}, usagef("the timeout %q (%s) is no duration such as 30s", c.values["timeout"], c.source["timeout"])
 	}
+	c.timeout = timeout
 	o := broker.Options{
 		URL: c.values["url"], AMQPURL: c.values["amqp-url"],
 		Username: c.values["username"], Password: c.values["password"], Token: c.values["token"],
