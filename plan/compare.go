@@ -224,6 +224,7 @@ func equalValue(want, have any) bool {
 
 // unmanaged lists what lives on the broker without being in the spec.
 func (c *computation) unmanaged(h *host) {
+	listed := map[topology.Key]bool{} // of bindings that look alike one is listed
 	for _, o := range h.live.Objects() {
 		k := o.Key()
 		name := ""
@@ -244,8 +245,8 @@ func (c *computation) unmanaged(h *host) {
 		external := name != "" && slices.ContainsFunc(h.desired.External, func(p topology.ExternalPattern) bool {
 			return p.Pattern != nil && p.Pattern.MatchString(name)
 		})
-		if !h.managed[k] && !external {
-			h.managed[k] = true // of bindings that look alike one is listed
+		if !h.managed[k] && !listed[k] && !external {
+			listed[k] = true
 			c.plan.Unmanaged = append(c.plan.Unmanaged, k)
 		}
 	}

@@ -57,18 +57,17 @@ func (c *computation) judgeForeign(h *host, q *topology.Queue) {
 }
 
 func (c *computation) foreignWins(h *host, q *topology.Queue, g, foreign *topology.Policy) {
-	how := fmt.Sprintf("has the same priority %d, and RabbitMQ then chooses in an undefined way", g.Priority)
+	how := fmt.Sprintf("with priority %d, as %q has; RabbitMQ then chooses in an undefined way", foreign.Priority, g.Name)
 	if foreign.Priority > g.Priority {
-		how = fmt.Sprintf("has priority %d, above %d, and wins", foreign.Priority, g.Priority)
+		how = fmt.Sprintf("with priority %d, above the %d of %q, and wins", foreign.Priority, g.Priority, g.Name)
 	}
-	summary := fmt.Sprintf("the policy %q, which is not in the spec, matches queue %q and %s over %q", foreign.Name, q.Name, how, g.Name)
+	summary := fmt.Sprintf("the policy %q, which is not in the spec, matches queue %q %s", foreign.Name, q.Name, how)
 	remedy := fmt.Sprintf("give the queue a policy_priority above %d, or take the queue out of the pattern of %q", foreign.Priority, foreign.Name)
 	carriers := c.carriers(h, q)
 	for _, change := range carriers {
 		change.block("foreign-policy-wins", remedy, "%s", summary)
 	}
 	if len(carriers) == 0 && c.inPlan(q) {
-		c.note(q.Key(), "foreign-policy-wins", "%s", summary)
 		c.warn(q, "foreign-policy-wins", summary, remedy)
 	}
 }
@@ -158,11 +157,12 @@ func (c *computation) differsInEffect(h *host, q *topology.Queue, row *catalog.S
 	for _, change := range carriers {
 		change.block("effective-value", remedy, "%s", summary)
 	}
-	if len(carriers) == 0 {
+	switch {
+	case len(carriers) > 0:
+	case c.changes[q.Key()] != nil: // its replacement says the rest
 		c.note(q.Key(), "effective-value", "%s", summary)
-		if c.changes[q.Key()] == nil {
-			c.warn(q, "effective-value", summary, remedy)
-		}
+	default:
+		c.warn(q, "effective-value", summary, remedy)
 	}
 }
 

@@ -141,12 +141,12 @@ func (w *walker) take(s *step, matches bool) {
 	if matches && !policy.Supports(w.c.version, w.q.Type, s.new.Definition) {
 		acted := s.old != nil && (before.Policy == s.old || before.Operator == s.old)
 		if acted || w.belongs(s) {
-			s.ignoring = append(s.ignoring, fmt.Sprintf("%q (%s)", w.q.Name, w.q.Type))
+			s.ignoring = append(s.ignoring, fmt.Sprintf("queue %q (%s)", w.q.Name, w.q.Type))
 			return
 		}
-		s.idle = append(s.idle, fmt.Sprintf("%q (%s)", w.q.Name, w.q.Type))
+		s.idle = append(s.idle, fmt.Sprintf("queue %q (%s)", w.q.Name, w.q.Type))
 	} else if w.belongs(s) {
-		s.ignoring = append(s.ignoring, fmt.Sprintf("%q (%s)", w.q.Name, w.q.Type))
+		s.ignoring = append(s.ignoring, fmt.Sprintf("queue %q (%s)", w.q.Name, w.q.Type))
 		return
 	}
 	losses := w.c.losses(w.q, w.h.after.Effective(w.q, before), w.h.after.Effective(w.q, after))
@@ -174,10 +174,11 @@ func (w *walker) hasMessages(s *step) bool {
 	if w.q.Type == topology.Stream { // streams are never empty unless said
 		return !w.c.allows("lossy", k, s.change.Key)
 	}
-	if !w.c.in.Offline {
+	counts, known := w.c.in.Counts[k]
+	if !known && !w.c.in.Offline {
 		w.c.wants[k] = true
 	}
-	if n := w.c.in.Counts[k].Messages; n != nil && *n == 0 {
+	if counts.Messages != nil && *counts.Messages == 0 {
 		return false
 	}
 	return !w.c.allows("lossy", k, s.change.Key)
@@ -205,7 +206,7 @@ func (c *computation) blockStep(h *host, s *step) {
 	}
 	if len(s.ignoring) > 0 {
 		s.change.block("policy-ignored", "it goes with the replacement of the queue; or take the keys that the live type does not have out of it",
-			"%s belongs to another queue type than the live one has and would be without effect: %s", k, strings.Join(firstFew(s.ignoring), ", "))
+			"%s does not fit the live type of %s and would be without effect there", k, strings.Join(firstFew(s.ignoring), ", "))
 	}
 	if len(s.idle) > 0 {
 		c.note(k, "policy-ignored", "it holds a key that their type does not have and is ignored as a whole for %s: %s",

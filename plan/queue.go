@@ -268,7 +268,7 @@ func (c *computation) spelled(row *catalog.Setting, v any) any {
 			return false
 		}
 	case "max-age":
-		if s, ok := v.(string); ok {
+		if s, ok := v.(string); ok && c.version.AtLeast(since43) {
 			if d, err := catalog.ParseAge(s); err == nil {
 				return d.String()
 			}
