@@ -155,6 +155,7 @@ func TestRepetition(t *testing.T) {
 	for _, c := range []struct{ text, want, findings string }{
 		{`queues: {"photo.{n}": {for_each: {n: [see, rule]}, bindings: [{exchange: photo, routing_key: "photo.{n}"}]}}`, "photo.see  photophoto.see; photo.rule  photophoto.rule", ""},
 		{`queues: {"{a}{b}": {for_each: {a: [1, 2], b: [x, y]}, max_length: "{a}", owner: "{b}"}}`, `1x  {"max-length": 1} owner=x; 1y  {"max-length": 1} owner=y; 2x  {"max-length": 2} owner=x; 2y  {"max-length": 2} owner=y`, ""},
+		{`queues: {"photo.{n}": {for_each: {n: [see]}, bindings: [{exchange: photo, routing_key: "{name}"}]}}`, "photo.see  photophoto.see", ""},
 		{`queues: {"{n}": {for_each: {n: [1]}, bindings: [{exchange: x, routing_key: "{n}"}]}}`, "1  x1", ""},
 		{`queues: {"q{n}": {for_each: {n: [1, 2]}, retry: {delays: [1s], wait_queue: {names: "{queue}.{delay}"}}}}`, "q1  retry=0[1s]; q2  retry=0[1s]", ""},
 		{`queues: {"q{n}": {for_each: {n: [1, 1]}}}`, "q1 ", "2:10 duplicate-object"},

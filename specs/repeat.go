@@ -6,7 +6,7 @@ import (
 )
 
 // repeat makes one object per value of for_each from each object of a section
-// that has it.
+// that has it. {name} stands for the object's own name, as it does in defaults.
 func (l *loader) repeat(section *node) *node {
 	if section.kind != tableNode {
 		return section
@@ -75,6 +75,9 @@ func (l *loader) repeatEntry(e *entry) []entry {
 		}
 		c := *e
 		c.key = fill(e.key, vars)
+		if vars["name"] == nil {
+			vars["name"] = &node{kind: textNode, text: c.key, size: 1, height: 1} // as in defaults
+		}
 		c.value = body.substitute(vars)
 		made = append(made, c)
 	}

@@ -165,13 +165,16 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 			return errors.Join(err, fail(ExitFailure, errors.New("not confirmed, nothing was changed")))
 		}
 	}
+	if err := checkSecrets(result.plan, j.s); err != nil {
+		return err
+	}
 	writer, err := j.client.Writer(j.c.Context, result.plan.VirtualHosts(), j.via)
 	if err != nil {
 		return brokerError(err)
 	}
 	defer writer.Close()
 	progress := newProgress(j.s)
-	done, err := apply.Run(j.c.Context, result.plan, writer, apply.Options{
+	done, err := apply.Run(j.c.Context, result.plan, secretWriter{writer, j.s}, apply.Options{
 		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()
