@@ -11,8 +11,9 @@ import (
 // compare finds the changes of one virtual host.
 func (c *computation) compare(h *host) {
 	c.compareSettings(h)
-	live := make(map[topology.Key]topology.Object)
-	for _, o := range h.live.Objects() {
+	objects := h.live.Objects()
+	live := make(map[topology.Key]topology.Object, len(objects))
+	for _, o := range objects {
 		live[o.Key()] = o
 	}
 	left := h.bindingsLeft()

@@ -21,9 +21,11 @@ func (c *computation) dependencies() *graph {
 	for _, k := range keys {
 		g.add(id(k), c.changes[k])
 	}
+	if len(keys) == 0 {
+		return g
+	}
 	for _, h := range c.hosts {
-		d := newDependencies(c, h, g)
-		d.connect()
+		newDependencies(c, h, g).connect()
 	}
 	g.joinRoutes()
 	g.dropEmptyRoutes()

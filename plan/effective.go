@@ -117,7 +117,7 @@ func (c *computation) judgeEffective(h *host, q *topology.Queue) {
 			continue // what a policy says now no longer matters
 		}
 		want, have := q.Intent.Settings[name].Value, effective[name]
-		if c.sameSetting(row, want, have.Value) {
+		if c.sameSetting(row, q.Type, want, have.Value) {
 			continue
 		}
 		c.differsInEffect(h, q, row, want, have)

@@ -173,7 +173,7 @@ func (j *argumentJudge) harmless(f Field) string {
 	case "type", "durable", "auto_delete", "exclusive":
 		return ""
 	}
-	if j.want.Type != j.have.Type || f.Old == nil {
+	if j.want.Type != j.have.Type {
 		return ""
 	}
 	row := catalog.LookupArgument(f.Name)
@@ -184,18 +184,18 @@ func (j *argumentJudge) harmless(f Field) string {
 		return ""
 	}
 	v := j.c.version
-	if !row.TakesArgument(j.have.Type, v) && !row.IsCompared(j.have.Type, v) {
+	if !row.TakesArgument(j.have.Type, v) {
 		return fmt.Sprintf("the argument differs and does nothing on a %s queue of RabbitMQ %s: %s", j.have.Type, v, describe(f))
 	}
-	if !row.TakesArgument(j.have.Type, v) && f.New == nil {
-		return fmt.Sprintf("the argument %s is on the queue and not in the spec; it does nothing on RabbitMQ %s", f.Name, v)
+	if f.Old == nil {
+		return "" // what the spec wants as an argument must be one
 	}
 	j.prepare()
 	have, want := j.inEffect[row.Name].Value, j.declared[row.Name].Value
 	if s, stated := j.intent.Settings[row.Name]; stated {
 		want = s.Value
 	}
-	if !j.c.sameSetting(row, want, have) {
+	if !j.c.sameSetting(row, j.have.Type, want, have) {
 		return ""
 	}
 	return fmt.Sprintf("the argument differs, the value in effect is as declared: %s", describe(f))
@@ -215,7 +215,7 @@ func (j *argumentJudge) wayOut(fields []Field) string {
 		q := *j.have
 		p := &topology.Policy{Definition: topology.Arguments{row.PolicyKey: f.New}}
 		got := j.h.after.Effective(&q, policy.Match{Policy: p})[row.Name].Value
-		if j.c.sameSetting(row, f.New, got) {
+		if j.c.sameSetting(row, t, f.New, got) {
 			movable = append(movable, row.SpecKey())
 		} else {
 			held = append(held, row.SpecKey())
@@ -233,27 +233,19 @@ func (j *argumentJudge) wayOut(fields []Field) string {
 
 // sameSetting compares a wanted value with one in effect, each nil when absent.
 // Absent equals what RabbitMQ then does.
-func (c *computation) sameSetting(row *catalog.Setting, want, have any) bool {
-	return topology.Equal(c.spelled(row, want), c.spelled(row, have))
+func (c *computation) sameSetting(row *catalog.Setting, t topology.QueueType, want, have any) bool {
+	return topology.Equal(c.spelled(row, t, want), c.spelled(row, t, have))
 }
 
 // spelled gives values that mean the same one form.
-func (c *computation) spelled(row *catalog.Setting, v any) any {
+func (c *computation) spelled(row *catalog.Setting, t topology.QueueType, v any) any {
+	if v == nil {
+		v = row.DefaultFor(t, c.version)
+	}
 	switch row.Name {
 	case "delivery-limit":
-		if n, ok := v.(int64); ok && n < 0 || v == nil && c.version.Below(catalog.V(4, 0)) {
-			return int64(-1)
-		}
-		if v == nil {
-			return int64(policy.DefaultDeliveryLimit)
-		}
-	case "overflow":
-		if v == nil {
-			return "drop-head"
-		}
-	case "dead-letter-strategy":
-		if v == nil {
-			return "at-most-once"
+		if n, ok := v.(int64); ok && n < 0 || v == nil {
+			return int64(-1) // no limit
 		}
 	case "delayed-retry-type":
 		if v == nil {

@@ -58,9 +58,9 @@ func (c *computation) checkArguments(change *Change, q *topology.Queue) {
 		value := q.Arguments[name]
 		if !row.TakesArgument(q.Type, v) {
 			switch {
-			case row.IsUnchecked(q.Type, v) && !row.Deprecated.IsZero():
+			case row.IgnoresArgument(q.Type, v) && row.IsDeprecated(v):
 				c.note(change.Key, "no-effect", "%s does nothing on a %s queue of RabbitMQ %s", name, q.Type, v)
-			case row.IsUnchecked(q.Type, v):
+			case row.IgnoresArgument(q.Type, v):
 				change.block("not-supported", supportedSince(row, q.Type, name),
 					"RabbitMQ %s takes the argument %s on a %s queue and ignores it", v, name, q.Type)
 			default:

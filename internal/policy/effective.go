@@ -16,9 +16,6 @@ const (
 	FromDefault  Origin = "default" // RabbitMQ's own
 )
 
-// DefaultDeliveryLimit is the limit of quorum queues that have none from 4.0 on.
-const DefaultDeliveryLimit = 20
-
 // Value is a setting's value in effect.
 type Value struct {
 	Value  any
@@ -73,8 +70,10 @@ func (s *Set) Effective(q *topology.Queue, m Match) map[string]Value {
 		}
 		all[row.Name] = settle(winner, argument, byPolicy)
 	}
-	if _, set := all["delivery-limit"]; !set && t == topology.Quorum && v.AtLeast(catalog.V(4, 0)) {
-		all["delivery-limit"] = Value{Value: int64(DefaultDeliveryLimit), Origin: FromDefault}
+	if _, set := all["delivery-limit"]; !set {
+		if value := catalog.Lookup("delivery-limit").DefaultFor(t, v); value != nil {
+			all["delivery-limit"] = Value{Value: value, Origin: FromDefault}
+		}
 	}
 	return all
 }
@@ -118,7 +117,7 @@ func (s *Set) merge(m Match) map[string]Value {
 		for key, value := range m.Operator.Definition {
 			operator := Value{value, FromOperator, m.Operator}
 			if policy, both := all[key]; both {
-				operator = mergeOperator(key, policy, operator)
+				operator = s.mergeOperator(key, policy, operator)
 			}
 			all[key] = operator
 		}
@@ -126,26 +125,27 @@ func (s *Set) merge(m Match) map[string]Value {
 	return all
 }
 
-// mergeOperator settles one key between policy and operator policy. Texts are the
-// operator's and numbers the smaller, but for these (measured on 4.3.6):
-// target-group-size and delayed-retry-min are the larger, queue-version the
-// operator's, and -1 gives way in delivery-limit.
-func mergeOperator(key string, policy, operator Value) Value {
-	switch key {
-	case "delivery-limit":
+// mergeOperator settles one key between policy and operator policy, as the catalog
+// says. For keys that it does not know the smaller number wins and, for texts, the
+// operator policy, as RabbitMQ does by default.
+func (s *Set) mergeOperator(key string, policy, operator Value) Value {
+	row := catalog.LookupPolicyKey(key)
+	if row != nil && (row.IsUnlimited(policy.Value, s.version) || row.IsUnlimited(operator.Value, s.version)) {
 		return smallerLimit(policy, operator)
-	case "queue-version":
-		return operator
-	case "target-group-size", "delayed-retry-min":
-		if less(operator.Value, policy.Value) {
-			return policy
-		}
-		return operator
 	}
+	winner := catalog.SmallerWins
 	if _, isNumber := number(operator.Value); !isNumber {
+		winner = catalog.OperatorWins
+	}
+	if row != nil && row.Merge != "" {
+		winner = row.Merge
+	}
+	switch {
+	case winner == catalog.OperatorWins, winner == catalog.LargerWins && !less(operator.Value, policy.Value),
+		winner == catalog.SmallerWins && less(operator.Value, policy.Value):
 		return operator
 	}
-	return settle(catalog.SmallerWins, policy, operator)
+	return policy
 }
 
 func settle(w catalog.Winner, argument, policy Value) Value {
