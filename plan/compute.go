@@ -26,6 +26,11 @@ func Compute(in Input) (*Plan, diag.List) {
 	c.plan = &Plan{Server: in.Server, Digest: in.Digest, Routes: map[string][]string{}, Fingerprints: map[string]string{}}
 	if c.version.IsZero() {
 		c.version = catalog.Newest
+		c.findings.Add(diag.Diagnostic{
+			Severity: diag.Info, Code: "version-unknown",
+			Summary: fmt.Sprintf("the RabbitMQ version of the live side is unknown; the plan takes it for %s", c.version),
+			Detail:  "with --against, say it with --rabbitmq",
+		})
 	}
 	if in.Desired != nil {
 		for _, d := range in.Desired.VirtualHosts {
