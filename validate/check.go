@@ -36,6 +36,10 @@ type Input struct {
 	// Found are findings of reading and expanding the spec. They are part of the
 	// result, and ignore comments work on them unless they are structural.
 	Found diag.List
+	// Strict asks for more: rules that say so count as errors.
+	Strict bool
+	// Baseline accepts what was found before; nil: nothing.
+	Baseline *Baseline
 }
 
 // Rule is one check.
@@ -45,6 +49,10 @@ type Rule struct {
 	// Severity is the default: a finding of severity error that is wrong on some
 	// of the versions only becomes a warning that names them.
 	Severity diag.Severity
+	// Strict is the severity with Input.Strict; empty: Severity.
+	Strict diag.Severity
+	// OnlyStrict: the rule is checked with Input.Strict only.
+	OnlyStrict bool
 	// Summary says in one sentence what the rule finds.
 	Summary string
 	// Doc says what the broker does; where it was measured, it was on 3.10.8,
@@ -57,8 +65,23 @@ type Rule struct {
 }
 
 // Check applies every rule to every virtual host and returns the findings,
-// sorted, without those that a comment in the spec ignores.
+// sorted, without those that a comment in the spec ignores or the baseline
+// accepts.
 func Check(in Input) diag.List {
+	found, more := collect(in)
+	if in.Baseline != nil {
+		var gone diag.List
+		found, gone = in.Baseline.apply(found, in.Strict)
+		more = append(more, gone...)
+	}
+	list := append(merge(found), more...)
+	list.Sort()
+	return slices.CompactFunc(list, same)
+}
+
+// collect applies every rule and the ignore comments; comments are findings on
+// these.
+func collect(in Input) (found []finding, comments diag.List) {
 	if in.Topology == nil {
 		in.Topology = &topology.Topology{}
 	}
@@ -69,7 +92,6 @@ func Check(in Input) diag.List {
 	slices.SortFunc(versions, catalog.Version.Compare)
 	versions = slices.Compact(versions)
 
-	var found []finding
 	for _, d := range in.Found {
 		f := finding{Diagnostic: d, name: d.Object.Name}
 		// The expansion words what it finds on queues alike.
@@ -88,15 +110,15 @@ func Check(in Input) diag.List {
 		}
 		shared := newState(vhost, live, versions, in.ExchangeTypes)
 		for i := range Rules {
-			p := &Pass{state: shared, rule: &Rules[i]}
+			if Rules[i].OnlyStrict && !in.Strict {
+				continue
+			}
+			p := &Pass{state: shared, rule: &Rules[i], strict: in.Strict}
 			Rules[i].Check(p)
 			found = append(found, p.found...)
 		}
 	}
-	found, comments := applyIgnores(found, in.Sources)
-	list := append(merge(found), comments...)
-	list.Sort()
-	return slices.CompactFunc(list, same)
+	return applyIgnores(found, in.Sources)
 }
 
 // same reports whether two findings tell a user the same at the same place.

@@ -51,7 +51,8 @@ queues:
 ` + "```" + `
 
 A comment without a reason is an error (` + "`ignore-without-reason`" + `), one that ignores nothing a warning (` + "`unused-ignore`" + `).
-Errors in the form of a spec, such as an unknown key, cannot be ignored.
+Errors in the form of a spec, such as an unknown key, cannot be ignored. What was there before the tool came can be accepted as a
+whole, with a [baseline](formats.md#baselines).
 
 `
 
@@ -61,10 +62,21 @@ func rulesMarkdown() string {
 	b.WriteString(rulesIntroduction)
 	b.WriteString("| Code | Severity | What it finds |\n|---|---|---|\n")
 	for _, r := range Rules {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", r.Code, r.Code, r.Severity, r.Summary)
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", r.Code, r.Code, severityText(r), r.Summary)
 	}
 	for _, r := range Rules {
-		fmt.Fprintf(&b, "\n## %s\n\n*%s.* %s\n\n%s\n\n**What to do:** %s\n", r.Code, r.Severity, r.Summary, r.Doc, r.Fix)
+		fmt.Fprintf(&b, "\n## %s\n\n*%s.* %s\n\n%s\n\n**What to do:** %s\n", r.Code, severityText(r), r.Summary, r.Doc, r.Fix)
 	}
 	return b.String()
+}
+
+// severityText is a rule's severity, with and without --strict.
+func severityText(r Rule) string {
+	switch {
+	case r.OnlyStrict:
+		return string(r.Severity) + " with --strict only"
+	case r.Strict != "":
+		return string(r.Severity) + ", " + string(r.Strict) + " with --strict"
+	}
+	return string(r.Severity)
 }

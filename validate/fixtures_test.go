@@ -16,7 +16,7 @@ import (
 var marks = regexp.MustCompile(`# (want|fine): ([a-z0-9 -]+)$`)
 
 // checkSpec reads, expands and checks a spec as the command does, and returns
-// the findings of the rules alone.
+// the findings of the rules alone. A name with ".strict." asks for --strict.
 func checkSpec(t *testing.T, name, text string) (rules, earlier diag.List) {
 	t.Helper()
 	spec, found := specs.Load(specs.Input{Files: []specs.File{{Name: name, Data: []byte(text)}}})
@@ -25,7 +25,10 @@ func checkSpec(t *testing.T, name, text string) (rules, earlier diag.List) {
 	}
 	desired, more := spec.Expand(specs.Target{})
 	earlier = append(found, more...)
-	return Check(Input{Topology: desired, Versions: spec.Versions(), Sources: spec.Files}), earlier
+	return Check(Input{
+		Topology: desired, Versions: spec.Versions(), Sources: spec.Files,
+		Strict: strings.Contains(name, ".strict."),
+	}), earlier
 }
 
 // TestFixtures holds every rule against testdata/validate: a line that ends in
@@ -35,7 +38,7 @@ func TestFixtures(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no fixtures", err)
 	}
-	bad, good := map[string]bool{}, map[string]bool{}
+	bad, good, strict := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -57,6 +60,7 @@ func TestFixtures(t *testing.T) {
 					}
 					want = append(want, fmt.Sprintf("%d %s", i+1, c))
 					bad[c] = bad[c] || c == code
+					strict[c] = strict[c] || c == code && strings.Contains(name, ".strict.")
 				}
 			}
 			list, _ := checkSpec(t, name, string(data))
@@ -80,6 +84,9 @@ func TestFixtures(t *testing.T) {
 	for _, r := range Rules {
 		if !bad[r.Code] {
 			t.Errorf("testdata/validate/%s.yaml has no line that ends in # want: %s", r.Code, r.Code)
+		}
+		if r.Strict != "" && !strict[r.Code] {
+			t.Errorf("testdata/validate/%s.strict.yaml has no line that ends in # want: %s", r.Code, r.Code)
 		}
 		if !good[r.Code] {
 			t.Errorf("testdata/validate/%s.yaml has no line that ends in # fine: %s", r.Code, r.Code)

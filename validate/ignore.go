@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,20 +166,25 @@ func cutComment(line string) (before, comment string, found bool) {
 }
 
 // Codes lists the codes of all rules in their order, and those of findings on
-// ignore comments.
+// ignore comments and baselines.
 func Codes() []string {
-	codes := make([]string, 0, len(Rules)+2)
+	codes := make([]string, 0, len(Rules)+3)
 	for _, r := range Rules {
 		codes = append(codes, r.Code)
 	}
-	return append(codes, codeIgnoreWithoutReason, codeUnusedIgnore)
+	return append(codes, codeIgnoreWithoutReason, codeUnusedIgnore, codeBaselineEntryUnused)
 }
 
 // nearest is the candidate that differs from a word by the fewest letters, ""
 // when all differ by more than a third of its length.
 func nearest(word string, candidates []string) string {
+	return nearestSorted(word, slices.Sorted(slices.Values(candidates)))
+}
+
+// nearestSorted is nearest for candidates in their order.
+func nearestSorted(word string, candidates []string) string {
 	best, distance := "", max(1, len(word)/3)+1
-	for _, c := range slices.SortedFunc(slices.Values(candidates), cmp.Compare[string]) {
+	for _, c := range candidates {
 		if d := editDistance(word, c, distance); d < distance {
 			best, distance = c, d
 		}

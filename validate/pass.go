@@ -13,8 +13,9 @@ import (
 // Pass is one rule looking at one virtual host.
 type Pass struct {
 	*state
-	rule  *Rule
-	found []finding
+	rule   *Rule
+	strict bool
+	found  []finding
 }
 
 // finding is a diagnostic and what is needed to ignore or merge it.
@@ -75,6 +76,9 @@ func (p *Pass) report(o topology.Object, at topology.Position, b problem) {
 	severity, detail := b.severity, b.detail
 	if severity == "" {
 		severity = p.rule.Severity
+	}
+	if p.strict && p.rule.Strict != "" {
+		severity = p.rule.Strict
 	}
 	if detail == "" {
 		detail = p.rule.Fix

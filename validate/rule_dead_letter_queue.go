@@ -67,7 +67,7 @@ func (p *Pass) targetLimit(source, target *topology.Queue, v catalog.Version) pr
 }
 
 var deadLetterQueueWithoutOwner = Rule{
-	Code: "dead-letter-queue-without-owner", Severity: diag.Warning,
+	Code: "dead-letter-queue-without-owner", Severity: diag.Warning, Strict: diag.Error,
 	Summary: "A dead-letter queue has no owner.",
 	Doc:     "Nothing of the broker's: a dead-letter queue that nobody looks at is a loss in slow motion.",
 	Fix:     "Write `owner:` with the team that looks at it.",

@@ -70,4 +70,5 @@ var Rules = []Rule{
 
 	// Promises.
 	notRestartSafe,
+	contractIncomplete,
 }
