@@ -34,7 +34,7 @@ var builtIn = map[string]string{
 // exchange is an exchange with its bindings laid out for look-up.
 type exchange struct {
 	name     string
-	object   *topology.Exchange // nil: the broker's own, or known by name alone
+	object   *topology.Exchange // nil: known by name alone
 	kind     kind
 	open     bool // others may have bound more to it than is known
 	internal bool
@@ -59,7 +59,7 @@ type router struct {
 	queues    map[string]*topology.Queue // nil values: known by name alone
 	exchanges map[string]*exchange
 	inOrder   []*exchange
-	names     *Keys // of all queues
+	names     *Keys                // of all queues
 	published map[string][]publish // by exchange, from publishers
 	spreads   map[spreadKey]*Reach
 	delivered map[*view]map[*exchange]delivers
@@ -81,7 +81,7 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	}
 	for name, t := range builtIn {
 		if r.exchanges[name] == nil {
-			r.add(name, nil, t, !whole && name != "")
+			r.add(name, &topology.Exchange{VirtualHost: vhost.Name, Name: name, Type: t, Durable: true}, t, !whole && name != "")
 		}
 	}
 	if o.Live != nil {
@@ -98,7 +98,8 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	}
 	alternate := o.alternates()
 	for _, x := range r.exchanges {
-		if x.object != nil {
+		// A policy may name the default exchange too, and does nothing (measured).
+		if x.object != nil && x.name != "" {
 			x.alternate, x.hasAlternate = alternate(x.object)
 		}
 	}
