@@ -25,7 +25,7 @@ func applyCommand(s Streams) *cli.Command {
 		&cli.StringFlag{Name: "via", Usage: "declare over `PROTOCOL`: amqp, http, or auto (AMQP when it can be reached)", Value: "auto"},
 		&cli.IntFlag{Name: "parallel", Usage: "`N` changes at once", Value: 16},
 		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
-		formatFlag(),
+		formatFlag(render.Formats),
 	}
 	return &cli.Command{
 		Name:      "apply",
@@ -43,7 +43,7 @@ func applyCommand(s Streams) *cli.Command {
 }
 
 func runApply(c *cli.Context, s Streams) error {
-	o, err := outputOptions(c, s, s.OutTerminal)
+	o, err := outputOptions(c, s, s.OutTerminal, render.Formats)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func checkCommand(s Streams) *cli.Command {
 		&cli.DurationFlag{Name: "wait", Usage: "try again for up to `DURATION` until everything is there"},
 		&cli.StringSliceFlag{Name: "queue", Usage: "only the queue `NAME` and what it needs; may be repeated"},
 		&cli.BoolFlag{Name: "amqp-only", Usage: "existence only, over AMQP with passive declares; the default when only an AMQP URL is given"},
-		formatFlag(),
+		formatFlag(render.Formats),
 	}
 	return &cli.Command{
 		Name:      "check",
@@ -41,7 +41,7 @@ func checkCommand(s Streams) *cli.Command {
 const checkInterval = time.Second
 
 func runCheck(c *cli.Context, s Streams) error {
-	o, err := outputOptions(c, s, s.OutTerminal)
+	o, err := outputOptions(c, s, s.OutTerminal, render.Formats)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rabbitctl/rabbitctl/internal/jsonschema"
 	"github.com/rabbitctl/rabbitctl/specs/examples"
 )
 
@@ -45,6 +46,8 @@ func runInit(c *cli.Context, s Streams) error {
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
+	// Editors find the language's schema by this line.
+	data = append([]byte(jsonschema.Modeline+"\n"), data...)
 	name := c.Args().First()
 	if name == "-" {
 		_, err := s.Out.Write(data)

@@ -23,7 +23,7 @@ func planCommand(s Streams) *cli.Command {
 		&cli.BoolFlag{Name: "detailed-exitcode", Usage: "exit with 2 when changes are pending, 4 when any is blocked"},
 		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
 		rabbitmqFlag(),
-		formatFlag(),
+		formatFlag(render.Formats),
 	}
 	return &cli.Command{
 		Name:      "plan",
@@ -55,7 +55,7 @@ func joinFlags(groups ...[]cli.Flag) []cli.Flag {
 }
 
 func runPlan(c *cli.Context, s Streams) error {
-	o, err := outputOptions(c, s, s.OutTerminal)
+	o, err := outputOptions(c, s, s.OutTerminal, render.Formats)
 	if err != nil {
 		return err
 	}

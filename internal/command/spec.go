@@ -24,14 +24,14 @@ func specFlags() []cli.Flag {
 	}
 }
 
-// formatFlag chooses how the result is written.
-func formatFlag() cli.Flag {
-	return &cli.StringFlag{Name: "format", Usage: "`FORMAT` of the result: " + render.FormatNames(), Value: string(render.Text)}
+// formatFlag chooses in which of the formats the result is written.
+func formatFlag(formats []render.Format) cli.Flag {
+	return &cli.StringFlag{Name: "format", Usage: "`FORMAT` of the result: " + render.FormatNames(formats), Value: string(formats[0])}
 }
 
 // outputOptions reads --format and whether colours are wanted on a stream.
-func outputOptions(c *cli.Context, s Streams, terminal bool) (render.Options, error) {
-	f, err := render.ParseFormat(c.String("format"))
+func outputOptions(c *cli.Context, s Streams, terminal bool, formats []render.Format) (render.Options, error) {
+	f, err := render.ParseFormat(c.String("format"), formats)
 	if err != nil {
 		return render.Options{}, fail(ExitUsage, err)
 	}

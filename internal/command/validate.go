@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"maps"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,11 +21,18 @@ func validateCommand(s Streams) *cli.Command {
 		ArgsUsage: "SPEC...",
 		UsageText: "rabbitctl validate refunds.yaml\n" +
 			"rabbitctl validate --rabbitmq 4.3 specs/          is the spec right for another version?\n" +
+			"rabbitctl validate --format sarif specs/ > rabbitctl.sarif\n" +
+			"rabbitctl validate --write-baseline old.json specs/, then --baseline old.json\n" +
 			"rabbitctl validate --format json - < spec.yaml",
-		Description: "Exits with 0 when there is no error (warnings are shown), 3 when there is one.",
+		Description: "Exits with 0 when there is no error (warnings and notes are shown), 3 when there is one.\n" +
+			"With --severity warning it also exits with 3 when there is a warning, and shows no notes.",
 		Flags: append([]cli.Flag{
 			rabbitmqFlag(),
-			formatFlag(),
+			&cli.BoolFlag{Name: "strict", Usage: "a contract for every queue and an owner for every dead-letter queue"},
+			&cli.StringFlag{Name: "severity", Usage: "show only findings of this `SEVERITY` or worse, and exit with 3 when there is one: error, warning, info (default: show all, exit with 3 on errors)"},
+			&cli.StringFlag{Name: "baseline", Usage: "accept the findings that `FILE` lists"},
+			&cli.StringFlag{Name: "write-baseline", Usage: "write a baseline that accepts what is found now to `FILE`"},
+			formatFlag(render.FindingFormats()),
 		}, specFlags()...),
 		Action: func(c *cli.Context) error { return runValidate(c, s) },
 	}
@@ -34,11 +43,19 @@ func rabbitmqFlag() cli.Flag {
 }
 
 func runValidate(c *cli.Context, s Streams) error {
-	o, err := outputOptions(c, s, s.OutTerminal)
+	o, err := outputOptions(c, s, s.OutTerminal, render.FindingFormats())
 	if err != nil {
 		return err
 	}
+	o.Version, o.Rules = version(), ruleTexts()
+	if o.FailAt, err = severityFlag(c); err != nil {
+		return err
+	}
 	version, err := versionFlag(c)
+	if err != nil {
+		return err
+	}
+	baseline, baselineText, err := readBaseline(c.String("baseline"))
 	if err != nil {
 		return err
 	}
@@ -46,11 +63,28 @@ func runValidate(c *cli.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if !findings.HasStructural() {
-		findings = checkSpec(spec, findings, version)
-	}
 	if spec != nil {
 		o.Sources = spec.Files
+	}
+	var in validate.Input
+	if !findings.HasStructural() {
+		in = checkInput(spec, findings, version)
+		in.Strict, in.Baseline = c.Bool("strict"), baseline
+		findings = in.Found
+	}
+	if !findings.HasStructural() {
+		if name := c.String("write-baseline"); name != "" {
+			return writeBaseline(s, name, in)
+		}
+		findings = validate.Check(in)
+	}
+	findings.Sort()
+	if c.IsSet("severity") {
+		findings = findings.AtLeast(o.FailAt)
+	}
+	if baseline != nil && findings.Mentions(c.String("baseline")) {
+		o.Sources = maps.Clone(o.Sources)
+		o.Sources[c.String("baseline")] = baselineText
 	}
 	if err := render.Findings(s.Out, findings, o); err != nil {
 		return err
@@ -60,10 +94,63 @@ func runValidate(c *cli.Context, s Streams) error {
 			return err
 		}
 	}
-	if findings.HasErrors() {
+	if len(findings.AtLeast(o.FailAt)) > 0 {
 		return exit(ExitFindings)
 	}
 	return nil
+}
+
+// severityFlag reads --severity: from which severity on a finding makes the
+// command fail.
+func severityFlag(c *cli.Context) (diag.Severity, error) {
+	if !c.IsSet("severity") {
+		return diag.Error, nil
+	}
+	switch s := diag.Severity(c.String("severity")); s {
+	case diag.Error, diag.Warning, diag.Info:
+		return s, nil
+	}
+	return "", usagef("there is no severity %q; choose one of error, warning, info", c.String("severity"))
+}
+
+// ruleTexts are the texts of all rules for formats that list them.
+func ruleTexts() []render.Rule {
+	all := make([]render.Rule, len(validate.Rules))
+	for i, r := range validate.Rules {
+		all[i] = render.Rule{Code: r.Code, Severity: r.Severity, Summary: r.Summary, Doc: r.Doc, Help: r.Fix}
+	}
+	return all
+}
+
+// readBaseline reads the file of --baseline; nil when it is not given.
+func readBaseline(name string) (*validate.Baseline, []byte, error) {
+	if name == "" {
+		return nil, nil, nil
+	}
+	data, err := readFile(name)
+	if err != nil {
+		return nil, nil, usagef("read the baseline: %w", err)
+	}
+	b, err := validate.ReadBaseline(name, data)
+	if err != nil {
+		return nil, nil, fail(ExitUsage, err)
+	}
+	return b, data, nil
+}
+
+// writeBaseline accepts everything that is found now.
+func writeBaseline(s Streams, name string, in validate.Input) error {
+	b := validate.NewBaseline(in)
+	data, err := b.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		return fmt.Errorf("write the baseline: %w", err)
+	}
+	_, err = fmt.Fprintf(s.Err, "wrote %s, which accepts %s; next: rabbitctl validate --baseline %s\n",
+		safeLine(name), describe(b.Len(), "finding", "findings"), safeLine(name))
+	return err
 }
 
 // versionFlag reads --rabbitmq; the zero version when it is not given.
@@ -78,19 +165,14 @@ func versionFlag(c *cli.Context) (catalog.Version, error) {
 	return v, nil
 }
 
-// checkSpec expands a spec for a version and applies every rule; a zero version
-// stands for all that the spec allows. The findings of loading are part of the
-// result.
-func checkSpec(spec *specs.Spec, found diag.List, version catalog.Version) diag.List {
+// checkInput expands a spec for a version, for validate.Check; a zero version
+// stands for all that the spec allows. The findings of loading and expanding are
+// among Found.
+func checkInput(spec *specs.Spec, found diag.List, version catalog.Version) validate.Input {
 	desired, more := spec.Expand(specs.Target{Version: version})
-	found = append(found, more...)
-	if found.HasStructural() {
-		found.Sort()
-		return found
-	}
-	in := validate.Input{Topology: desired, Versions: spec.Versions(), Sources: spec.Files, Found: found}
+	in := validate.Input{Topology: desired, Versions: spec.Versions(), Sources: spec.Files, Found: append(found, more...)}
 	if !version.IsZero() {
 		in.Versions = []catalog.Version{version}
 	}
-	return validate.Check(in)
+	return in
 }

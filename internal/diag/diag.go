@@ -83,6 +83,22 @@ func (l List) Count(s Severity) int {
 	return n
 }
 
+// AtLeast returns the findings of one severity or worse.
+func (l List) AtLeast(s Severity) List {
+	var worse List
+	for _, d := range l {
+		if d.Severity.Rank() <= s.Rank() {
+			worse = append(worse, d)
+		}
+	}
+	return worse
+}
+
+// Mentions reports whether a finding has its place in a file.
+func (l List) Mentions(file string) bool {
+	return slices.ContainsFunc(l, func(d Diagnostic) bool { return d.Position.File == file })
+}
+
 // Sort orders findings by file, place, severity, code and text, so that equal
 // input gives equal output.
 func (l List) Sort() {

@@ -17,21 +17,47 @@ import (
 // added within a major version.
 const FindingsVersion = "1.0"
 
+// findingFormats are the formats of findings, the default first: the place to
+// add one.
+var findingFormats = []struct {
+	format Format
+	write  func(p *printer, list diag.List, o Options)
+}{
+	{Text, func(p *printer, list diag.List, o Options) { p.findingsText(list, o.Sources) }},
+	{JSON, (*printer).findingsJSON},
+	{Markdown, func(p *printer, list diag.List, _ Options) { p.findingsMarkdown(list) }},
+	{GitHub, (*printer).findingsGitHub},
+	{SARIF, (*printer).findingsSARIF},
+	{JUnit, (*printer).findingsJUnit},
+}
+
+// FindingFormats lists the formats of findings, the default first.
+func FindingFormats() []Format {
+	all := make([]Format, len(findingFormats))
+	for i, f := range findingFormats {
+		all[i] = f.format
+	}
+	return all
+}
+
 // Findings writes findings, in the order of the list.
 func Findings(w io.Writer, list diag.List, o Options) error {
 	p := &printer{w: w, color: o.Color}
-	switch o.Format {
-	case JSON:
-		p.json(struct {
-			FormatVersion string        `json:"format_version"`
-			Findings      []FindingJSON `json:"findings"`
-		}{FindingsVersion, FindingsJSON(list)})
-	case Markdown:
-		p.findingsMarkdown(list)
-	default:
-		p.findingsText(list, o.Sources)
+	write := findingFormats[0].write
+	for _, f := range findingFormats {
+		if f.format == o.Format {
+			write = f.write
+		}
 	}
+	write(p, list, o)
 	return p.err
+}
+
+func (p *printer) findingsJSON(list diag.List, _ Options) {
+	p.json(struct {
+		FormatVersion string        `json:"format_version"`
+		Findings      []FindingJSON `json:"findings"`
+	}{FindingsVersion, FindingsJSON(list)})
 }
 
 func (p *printer) json(v any) {
@@ -157,11 +183,16 @@ func (p *printer) sourceLine(pos topology.Position, sources map[string][]byte, c
 
 // marker underlines the word at the start of rest.
 func marker(rest []rune) string {
+	return strings.Repeat("^", min(wordLength(rest), 40))
+}
+
+// wordLength counts the runes of the word at the start of rest, at least one.
+func wordLength(rest []rune) int {
 	n := 0
-	for n < len(rest) && n < 40 && !strings.ContainsRune(" \t,:{}[]#", rest[n]) {
+	for n < len(rest) && !strings.ContainsRune(" \t,:{}[]#", rest[n]) {
 		n++
 	}
-	return strings.Repeat("^", max(n, 1))
+	return max(n, 1)
 }
 
 func nthLine(data []byte, n int) (string, bool) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/text"
 )
 
@@ -20,23 +21,27 @@ const (
 	Text     Format = "text"
 	JSON     Format = "json"
 	Markdown Format = "markdown"
+	GitHub   Format = "github"
+	SARIF    Format = "sarif"
+	JUnit    Format = "junit"
 )
 
-// Formats lists every format, the default first.
+// Formats lists the formats of plans and results, the default first. Those of
+// findings are FindingFormats.
 var Formats = []Format{Text, JSON, Markdown}
 
-// ParseFormat finds a format by name.
-func ParseFormat(name string) (Format, error) {
-	if f := Format(name); slices.Contains(Formats, f) {
+// ParseFormat finds one of some formats by name.
+func ParseFormat(name string, formats []Format) (Format, error) {
+	if f := Format(name); slices.Contains(formats, f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("there is no format %q; choose one of %s", name, FormatNames())
+	return "", fmt.Errorf("there is no format %q here; choose one of %s", name, FormatNames(formats))
 }
 
-// FormatNames lists the formats for a message.
-func FormatNames() string {
-	names := make([]string, len(Formats))
-	for i, f := range Formats {
+// FormatNames lists formats for a message.
+func FormatNames(formats []Format) string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
 		names[i] = string(f)
 	}
 	return strings.Join(names, ", ")
@@ -48,6 +53,32 @@ type Options struct {
 	Color  bool
 	// Sources holds the text of the files that findings point into.
 	Sources map[string][]byte
+
+	// The formats for other programs use these too.
+
+	// Version is rabbitctl's own.
+	Version string
+	// Rules describe the codes of findings.
+	Rules []Rule
+	// FailAt is the severity from which on a finding makes the command fail;
+	// empty: error.
+	FailAt diag.Severity
+}
+
+// Rule describes the findings of one code.
+type Rule struct {
+	Code               string
+	Severity           diag.Severity
+	Summary, Doc, Help string
+}
+
+// fails reports whether a finding makes the command fail.
+func (o Options) fails(d diag.Diagnostic) bool {
+	at := o.FailAt
+	if at == "" {
+		at = diag.Error
+	}
+	return d.Severity.Rank() <= at.Rank()
 }
 
 // style is an ANSI colour.
