@@ -108,6 +108,7 @@ func commands(s Streams) []*cli.Command {
 		planCommand(s),
 		applyCommand(s),
 		checkCommand(s),
+		graphCommand(s),
 		schemaCommand(s),
 		completionCommand(s),
 		versionCommand(s),
