@@ -44,10 +44,11 @@ func sorted[T any](list []T, key func(T) string) []T {
 // Values of these types say where something is written, not what. A constraint's
 // text has its ranges beside it; a pattern's has its text.
 var placeTypes = map[reflect.Type]bool{
-	reflect.TypeFor[topology.Position]():   true,
-	reflect.TypeFor[[]topology.Position](): true,
-	reflect.TypeFor[Places]():              true,
-	reflect.TypeFor[*regexp.Regexp]():      true,
+	reflect.TypeFor[topology.Position]():            true,
+	reflect.TypeFor[[]topology.Position]():          true,
+	reflect.TypeFor[Places]():                       true,
+	reflect.TypeFor[map[string]topology.Position](): true,
+	reflect.TypeFor[*regexp.Regexp]():               true,
 }
 
 // writeValue writes a value so that different values give different text.

@@ -123,7 +123,8 @@ var exchangeFields = fields[Exchange]{
 func (doc *document) readPolicy(v *VirtualHost, k topology.Kind, e *entry, n *node) *topology.Policy {
 	d := doc.decoder(topology.Key{Kind: k, VirtualHost: v.Name, Name: e.key})
 	d.checkName(k, e.key, e.pos())
-	p := &topology.Policy{VirtualHost: v.Name, Name: e.key, Operator: k == topology.KindOperatorPolicy, ApplyTo: "all", Position: e.pos()}
+	p := &topology.Policy{VirtualHost: v.Name, Name: e.key, Operator: k == topology.KindOperatorPolicy, ApplyTo: "all", Position: e.pos(), At: make(Places, n.size/2)}
+	addPlaces(p.At, "", n)
 	if !readTable(d, n, p, policyFields) {
 		return p
 	}
@@ -177,6 +178,7 @@ func readDefinition(d *decoder, p *topology.Policy, n *node) {
 			d.settingTwice(e.value, key)
 		} else {
 			p.Definition[key] = p.Definition[e.key]
+			p.At["definition."+key] = p.At["definition."+e.key]
 		}
 		d.pop()
 		delete(p.Definition, e.key)

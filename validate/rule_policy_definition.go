@@ -24,10 +24,10 @@ var policyKeyUnknown = Rule{
 			for _, key := range policy.Definition.Keys() {
 				row := catalog.LookupPolicyKey(key)
 				if row == nil {
-					p.report(policy, policy.Position, unknownPolicyKey(policy, key))
+					p.report(policy, keyAt(policy, key), unknownPolicyKey(policy, key))
 					continue
 				}
-				p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
+				p.onVersions(policy, keyAt(policy, key), func(v catalog.Version) problem {
 					switch {
 					case !row.TakesPolicy(v):
 						return problemf("%s has the key %s, which does not exist", policyName(policy), key).do("%s", leaveOut(row))
@@ -41,6 +41,9 @@ var policyKeyUnknown = Rule{
 		}
 	},
 }
+
+// keyAt is where the spec has a key of a policy's definition.
+func keyAt(p *topology.Policy, key string) topology.Position { return p.At["definition."+key] }
 
 func unknownPolicyKey(policy *topology.Policy, key string) problem {
 	b := problemf("%s has the key %q, which RabbitMQ does not know", policyName(policy), key)
@@ -84,10 +87,10 @@ var policyValue = Rule{
 				}
 				value := policy.Definition[key]
 				if wrong := row.CheckValue(value); wrong != "" {
-					p.report(policy, policy.Position, problemf("the key %s of %s %s", key, policyName(policy), wrong))
+					p.report(policy, keyAt(policy, key), problemf("the key %s of %s %s", key, policyName(policy), wrong))
 					continue
 				}
-				p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
+				p.onVersions(policy, keyAt(policy, key), func(v catalog.Version) problem {
 					for _, t := range topology.QueueTypes {
 						n := narrowed(row, value, t, v, topology.ByPolicy)
 						// What is only another meaning for one queue type is not refused.
@@ -118,10 +121,10 @@ var policyApplyTo = Rule{
 				if near := nearest(policy.ApplyTo, known); near != "" {
 					b = b.do("Did you mean %s?", near)
 				}
-				p.report(policy, policy.Position, b)
+				p.report(policy, policy.At["apply_to"], b)
 				continue
 			}
-			p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
+			p.onVersions(policy, policy.At["apply_to"], func(v catalog.Version) problem {
 				if slices.Contains(catalog.ApplyTo(v), policy.ApplyTo) {
 					return problem{}
 				}
@@ -142,11 +145,11 @@ var policyPattern = Rule{
 		refused := map[*topology.Policy]bool{}
 		for _, policy := range p.specPolicies() {
 			if _, err := syntax.Parse(policy.Pattern, syntax.Perl); err != nil && refusedByPCRE(err) {
-				p.report(policy, policy.Position, problemf("the pattern of %s is no regular expression: %s", policyName(policy), syntaxError(err)))
+				p.report(policy, policy.At["pattern"], problemf("the pattern of %s is no regular expression: %s", policyName(policy), syntaxError(err)))
 				refused[policy] = true
 				continue
 			}
-			p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
+			p.onVersions(policy, policy.At["pattern"], func(v catalog.Version) problem {
 				if len(policy.Pattern) <= 1024 || v.Below(catalog.V(4, 3)) {
 					return problem{}
 				}
@@ -162,7 +165,7 @@ var policyPattern = Rule{
 					continue
 				}
 				told[policy] = true
-				p.report(policy, policy.Position, problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), text.Line(set.Problem(policy))).
+				p.report(policy, policy.At["pattern"], problemf("the pattern of %s cannot be compared with names here: %s", policyName(policy), text.Line(set.Problem(policy))).
 					as(diag.Warning).do("The broker may understand it. What it does to queues is not checked."))
 			}
 		}
@@ -200,7 +203,7 @@ var policyEmpty = Rule{
 	Check: func(p *Pass) {
 		for _, policy := range p.specPolicies() {
 			if len(policy.Definition) == 0 {
-				p.report(policy, policy.Position, problemf("%s defines nothing", policyName(policy)))
+				p.report(policy, policy.At["definition"], problemf("%s defines nothing", policyName(policy)))
 			}
 		}
 	},
@@ -214,7 +217,7 @@ var delayedRetryIncomplete = Rule{
 	Fix: "Give both: the n-th return waits n times the minimum, at most the maximum.",
 	Check: func(p *Pass) {
 		for _, policy := range p.specPolicies() {
-			p.report(policy, policy.Position, delayedRetry(policyName(policy), policy.Definition, ""))
+			p.report(policy, keyAt(policy, "delayed-retry-type"), delayedRetry(policyName(policy), policy.Definition, ""))
 		}
 		for _, q := range p.ours() {
 			b := delayedRetry(fmt.Sprintf("queue %q", q.Name), q.Arguments, "x-")

@@ -52,6 +52,9 @@ func loadSpec(c *cli.Context, s Streams, args []string) (*specs.Spec, diag.List,
 
 // loadFiles reads specs whose text is at hand.
 func loadFiles(c *cli.Context, s Streams, files []specs.File, findings diag.List) (*specs.Spec, diag.List, error) {
+	if len(files) == 0 && findings.HasStructural() {
+		return nil, findings, nil // not a spec that says nothing, but no spec at all
+	}
 	input := specs.Input{Files: files, Set: map[string]string{}, Environment: map[string]string{}}
 	for _, assignment := range c.StringSlice("set") {
 		name, value, ok := strings.Cut(assignment, "=")

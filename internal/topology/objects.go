@@ -240,6 +240,8 @@ type Policy struct {
 	// Queue is the queue that a generated policy belongs to; empty for others.
 	Queue    string
 	Position Position
+	// At finds the place of a key below the policy: "definition.max-length".
+	At map[string]Position
 }
 
 // Parameter is a runtime parameter of a component (shovel, federation-upstream).
