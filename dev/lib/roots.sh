@@ -95,7 +95,7 @@ install_root() {
 	for attempt in 1 2 3; do
 		for mirror in $list; do
 			note "installing $suite with RabbitMQ (about a minute)"
-			if build_root "$suite" "$mirror" "$script" "$lock"; then
+			if build_root "$suite" "$mirror" "$script"; then
 				exec {lock}>&-
 				note "installed RabbitMQ $(version_in "$root")"
 				return
@@ -108,14 +108,15 @@ install_root() {
 	die "could not install $suite"
 }
 
-# In namespaces of its own, so that whatever ends this, no mount and no process of debootstrap's stays.
+# In namespaces of its own, so that no mount and no process of debootstrap's stays. It inherits the lock: should this script be
+# killed, the next install waits until debootstrap has ended and starts anew.
 build_root() {
-	local suite=$1 mirror=$2 script=$3 lock=$4 status=0
+	local suite=$1 mirror=$2 script=$3 status=0
 	BUILDING=$(mktemp -d "$ROOTS/.new-$suite.XXXXXX")
 	chmod 755 "$BUILDING"
 	unshare --mount --pid --fork --kill-child --mount-proc \
 		debootstrap --variant=minbase --include=ca-certificates,rabbitmq-server "$suite" "$BUILDING" "$mirror" ${script:+"$script"} \
-		</dev/null >"$ROOTS/$suite.log" 2>&1 {lock}>&- &
+		</dev/null >"$ROOTS/$suite.log" 2>&1 &
 	CHILD=$!
 	wait "$CHILD" || status=$?
 	CHILD=''

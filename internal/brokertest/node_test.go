@@ -15,6 +15,7 @@ import (
 func TestNodeSurvivesRestartAndKill(t *testing.T) {
 	for _, release := range []string{"3.10", "4.0", "4.3"} {
 		t.Run(release, func(t *testing.T) {
+			t.Parallel()
 			node := StartNode(t, release)
 			if !node.AtLeast(release) {
 				t.Errorf("got %s", node.Version)
@@ -35,6 +36,7 @@ func TestNodeSurvivesRestartAndKill(t *testing.T) {
 }
 
 func TestPausedNodeAnswersNothing(t *testing.T) {
+	t.Parallel()
 	node := StartNode(t, "4.3", "--config", "heartbeat = 7", "--plugins", "rabbitmq_shovel,rabbitmq_shovel_management")
 	p := Proxy(t, node.AMQPAddress())
 	if got := node.Ctl("eval", "application:get_env(rabbit, heartbeat)."); got != "{ok,7}\n" {
@@ -56,6 +58,7 @@ func TestPausedNodeAnswersNothing(t *testing.T) {
 }
 
 func TestClusterKeepsQuorumQueueWithoutOneNode(t *testing.T) {
+	t.Parallel()
 	cluster := StartCluster(t, "4.3")
 	first, second := cluster.Nodes[0], cluster.Nodes[1]
 	vhost := first.VirtualHost(t)
@@ -69,6 +72,7 @@ func TestClusterKeepsQuorumQueueWithoutOneNode(t *testing.T) {
 
 // A test that is killed, or times out, runs no cleanup.
 func TestNodeEndsWithItsStarter(t *testing.T) {
+	t.Parallel()
 	urls(t)
 	starter := exec.Command("sleep", "300")
 	if err := starter.Start(); err != nil {
