@@ -51,14 +51,14 @@ func typed(name string, more schema) schema {
 func text() schema    { return schema{"type": []string{"string"}} }
 func boolean() schema { return typed("boolean", nil) }
 
-// matching is a text of one of some forms.
+// matching is a text of one of some forms, not empty.
 func matching(forms ...string) schema {
 	s := text()
 	pattern := placeholder
 	for _, f := range forms {
 		pattern = "^" + f + "$|" + pattern
 	}
-	s["pattern"] = pattern
+	s["pattern"], s["minLength"] = pattern, 1
 	return s
 }
 

@@ -227,7 +227,7 @@ var bad = []string{
 	"version: 1\nqueues: [a]\n", "version: 1\nqueues: {a: {max_lenght: 5}}\n",
 	"version: 1\nqueues: {a: {type: lazy}}\n", "version: 1\nqueues: {a: {durable: yes please}}\n", "version: 1\nqueues: {a: {durable: 'true'}}\n",
 	"version: 1\nqueues: {a: {max_length: '5'}}\n", "version: 1\nqueues: {a: {max_length: 1.5}}\n", "version: 1\nqueues: {a: {max_length: -1}}\n",
-	"version: 1\nqueues: {a: {message_ttl: 30}}\n", "version: 1\nqueues: {a: {message_ttl: '30'}}\n", "version: 1\nqueues: {a: {message_ttl: 30 s}}\n", "version: 1\nqueues: {a: {message_ttl: 1m1h}}\n",
+	"version: 1\nqueues: {a: {message_ttl: 30}}\n", "version: 1\nqueues: {a: {message_ttl: ''}}\n", "version: 1\nqueues: {a: {message_ttl: '30'}}\n", "version: 1\nqueues: {a: {message_ttl: 30 s}}\n", "version: 1\nqueues: {a: {message_ttl: 1m1h}}\n",
 	"version: 1\nqueues: {a: {max_length_bytes: 5mb}}\n", "version: 1\nqueues: {a: {type: stream, max_age: 7}}\n", "version: 1\nqueues: {a: {delivery_limit: infinite}}\n",
 	"version: 1\nqueues: {a: {exclusive: true}}\n", "version: 1\nqueues: {a: {overflow: drop}}\n", "version: 1\nqueues: {a: {contract: some}}\n",
 	"version: 1\nqueues: {a: {contract: {survives: fire}}}\n", "version: 1\nqueues: {a: {retry: {max_attempts: 0}}}\n", "version: 1\nqueues: {a: {retry: {delays: 30s}}}\n",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rabbitctl/rabbitctl/internal/diag"
@@ -64,9 +65,32 @@ func (p *printer) json(v any) {
 	if p.err != nil {
 		return
 	}
-	e := json.NewEncoder(p.w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
-	p.err = e.Encode(v)
+	if p.err = e.Encode(v); p.err == nil {
+		_, p.err = io.WriteString(p.w, escapeJSON(b.String()))
+	}
+}
+
+// escapeJSON writes what a terminal could act on, and encoding/json leaves, as \u
+// escapes, which mean the same in JSON.
+func escapeJSON(s string) string {
+	unsafe := func(r rune) bool { return r >= 0x7f && text.Safe(string(r)) != string(r) }
+	if !strings.ContainsFunc(s, unsafe) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !unsafe(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // FindingJSON is one finding in JSON.
@@ -126,7 +150,7 @@ func (p *printer) findingsText(list diag.List, sources map[string][]byte) {
 				p.printf("  --> and %d more\n", len(d.Related)-maxRelated)
 				break
 			}
-			p.printf("  --> %s: %s\n", text.Line(r.Position.String()), text.Line(r.Text))
+			p.printf("  --> %s\n", text.Line(placed(r)))
 		}
 		if d.Detail != "" {
 			p.printf("  %s\n", strings.ReplaceAll(text.Safe(d.Detail), "\n", "\n  "))

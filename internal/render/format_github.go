@@ -53,9 +53,17 @@ func message(d diag.Diagnostic) string {
 		if i == maxRelated {
 			return s + "\nand " + strconv.Itoa(len(d.Related)-maxRelated) + " more"
 		}
-		s += "\n" + r.Position.String() + ": " + r.Text
+		s += "\n" + placed(r)
 	}
 	return s
+}
+
+// placed is a further place and what is said of it.
+func placed(r diag.Related) string {
+	if r.Position.IsZero() {
+		return r.Text
+	}
+	return r.Position.String() + ": " + r.Text
 }
 
 // slashed is a file name as repositories have it: specs/a.yaml for
