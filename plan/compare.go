@@ -148,7 +148,7 @@ func (c *computation) noteLeft(change *Change, left []string) {
 	if len(left) == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s between the same ends, not in the spec, stays: %s", plural(len(left), "binding"), strings.Join(firstFew(left), ", "))
+	text := fmt.Sprintf("%s between the same ends, not in the spec and left as it was: %s", plural(len(left), "binding"), strings.Join(firstFew(left), ", "))
 	change.Reasons = append(change.Reasons, Reason{"binding-left", text})
 	c.note(change.Key, "binding-left", "%s", text)
 }

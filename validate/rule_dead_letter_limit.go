@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -24,11 +26,11 @@ var capWithoutDeadLetter = Rule{
 					if intent(q).DeadLetter != nil || routed && retry.Mechanism != topology.MechanismRejectCycle {
 						return problem{}
 					}
-					return problemf("queue %q gives a message up after %d attempts and has no dead_letter: it is deleted", q.Name, retry.MaxAttempts)
+					return problemf("queue %q gives a message up after %s and has no dead_letter: it is deleted", q.Name, times(retry.MaxAttempts, "attempt", "attempts"))
 				}
 				if n, set, limited := p.limit(q, v); !routed && set && limited {
-					return problemf("queue %q has the delivery limit %d%s and no dead-letter route: a message is deleted after %d deliveries",
-						q.Name, n, p.effective(q, v).from("delivery-limit"), n+1)
+					return problemf("queue %q has the delivery limit %d%s and no dead-letter route: a message is deleted after %s",
+						q.Name, n, p.effective(q, v).from("delivery-limit"), times(n+1, "delivery", "deliveries"))
 				}
 				return problem{}
 			})
@@ -199,4 +201,11 @@ var limitIntoWaitQueue = Rule{
 			return problem{}
 		})
 	},
+}
+
+func times(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

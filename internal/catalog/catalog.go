@@ -371,6 +371,8 @@ func (s *Setting) check(v any, lo, hi int64, enum []string) string {
 	}
 	n, ok := v.(int64)
 	switch {
+	case !ok && s.Value == Integer:
+		return fmt.Sprintf("must be an integer, not %s", topology.Text(v))
 	case !ok:
 		return fmt.Sprintf("must be an integer (%s), not %s", s.Value, topology.Text(v))
 	case n < lo:

@@ -260,6 +260,7 @@ func TestCheckValueFor(t *testing.T) {
 	}{
 		{"message-ttl", int64(-1), classic, V(4, 3), topology.ByPolicy, "must be at least 0, not -1"},
 		{"message-ttl", "5s", classic, V(4, 3), topology.ByPolicy, `must be an integer (milliseconds), not "5s"`},
+		{"max-length", "100", classic, V(4, 3), topology.ByPolicy, `must be an integer, not "100"`},
 		{"message-ttl", 5.5, classic, V(4, 3), topology.ByPolicy, `must be an integer (milliseconds), not 5.5`},
 		{"max-priority", int64(256), classic, V(4, 3), topology.ByArgument, "must be at most 255, not 256"},
 		{"single-active-consumer", "true", quorum, V(4, 3), topology.ByArgument, `must be true or false, not "true"`},
