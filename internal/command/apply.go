@@ -168,6 +168,7 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	if err := checkSecrets(result.plan, j.s); err != nil {
 		return err
 	}
+	beginWriting(j.c.Context)
 	writer, err := j.client.Writer(j.c.Context, result.plan.VirtualHosts(), j.via)
 	if err != nil {
 		return brokerError(err)

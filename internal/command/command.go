@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,8 +47,13 @@ func (s Streams) getenv(name string) string {
 	return value
 }
 
-// Run carries out one command line and returns the exit status.
+// Run carries out one command line and returns the exit status. When ctx ends a
+// command that has begun to write finishes its running steps; any other ends.
 func Run(ctx context.Context, args []string, s Streams) int {
+	return int(interruptible(ctx, s, func(ctx context.Context) Exit { return run(ctx, args, s) }))
+}
+
+func run(ctx context.Context, args []string, s Streams) Exit {
 	app := newApp(s)
 	args, err := arrange(app.Commands, args)
 	if err == nil {
@@ -59,11 +63,8 @@ func Run(ctx context.Context, args []string, s Streams) int {
 		if msg := err.Error(); msg != "" {
 			fmt.Fprintf(s.Err, "rabbitctl: %s\n", text.Safe(msg))
 		}
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) && statusOf(err) == ExitFailure {
-			fmt.Fprintln(s.Err, "rabbitctl: interrupted; nothing was changed")
-		}
 	}
-	return int(statusOf(err))
+	return statusOf(err)
 }
 
 func newApp(s Streams) *cli.App {
