@@ -275,31 +275,39 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 	}
 	// Of wrong values, these are beyond a schema; the rest must agree.
 	beyond := regexp.MustCompile(`expression|version|must be 1 to 60|known versions`)
-	all := documents(t, data)
-	first := all[0].Content[0]
-	count := 0
-	var walk func(n *yaml.Node, path string)
-	walk = func(n *yaml.Node, path string) {
-		for i, c := range n.Content {
-			at := path
-			if n.Kind == yaml.MappingNode {
-				if i%2 == 0 {
+	mustBe := regexp.MustCompile(`must be (?:one of )?([a-z_, -]+), not "no such word"`)
+	count, allWords := 0, 0
+	for _, small := range parts(documents(t, data)[0].Content[0]) {
+		var walk func(n *yaml.Node, path string)
+		walk = func(n *yaml.Node, path string) {
+			for i, c := range n.Content {
+				at := path
+				if n.Kind == yaml.MappingNode {
+					if i%2 == 0 {
+						continue
+					}
+					at += "." + n.Content[i-1].Value
+				} else {
+					at += fmt.Sprintf("[%d]", i)
+				}
+				if at == ".version" {
 					continue
 				}
-				at += "." + n.Content[i-1].Value
-			} else {
-				at += fmt.Sprintf("[%d]", i)
-			}
-			if at != ".version" {
+				var words []string // that rabbitctl says are right here
 				for _, v := range values {
 					n.Content[i] = v
-					text, err := yaml.Marshal(first)
+					count++
+					text, err := yaml.Marshal(small)
 					if err != nil {
 						t.Fatal(err)
 					}
-					count++
 					found := structural(text)
-					rejected := s.Validate(jsonValue(t, first))
+					rejected := s.Validate(jsonValue(t, small))
+					for _, d := range found {
+						if m := mustBe.FindStringSubmatch(d.Summary); m != nil {
+							words = append(words, strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == ' ' })...)
+						}
+					}
 					must := slices.IndexFunc(found, func(d diag.Diagnostic) bool {
 						switch d.Code {
 						case "unknown-key", "wrong-type", "missing-unit":
@@ -314,15 +322,46 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 						t.Errorf("%s = %s %s: accepted, and rabbitctl says: %s", at, v.Tag, v.Value, found[must].Summary)
 					}
 				}
+				for _, w := range words {
+					n.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: w}
+					text, err := yaml.Marshal(small)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := s.Validate(jsonValue(t, small)); err != nil && len(structural(text)) == 0 {
+						t.Errorf("%s = %s: rejected, and rabbitctl takes it: %v", at, w, err)
+					}
+				}
+				allWords += len(words)
 				n.Content[i] = c
+				walk(c, at)
 			}
-			walk(c, at)
+		}
+		walk(small, "")
+	}
+	if count < 1000 || allWords < 80 {
+		t.Errorf("only %d values and %d words were tried", count, allWords)
+	}
+}
+
+// parts cuts a document into documents with one section, and one object, each.
+func parts(root *yaml.Node) []*yaml.Node {
+	table := func(content ...*yaml.Node) *yaml.Node {
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: content}
+	}
+	var all []*yaml.Node
+	version := root.Content[:2]
+	for i := 2; i < len(root.Content); i += 2 {
+		section, body := root.Content[i], root.Content[i+1]
+		if section.Value != "queues" && section.Value != "exchanges" {
+			all = append(all, table(version[0], version[1], section, body))
+			continue
+		}
+		for j := 0; j < len(body.Content); j += 2 {
+			all = append(all, table(version[0], version[1], section, table(body.Content[j], body.Content[j+1])))
 		}
 	}
-	walk(first, "")
-	if count < 1000 {
-		t.Errorf("only %d values were tried", count)
-	}
+	return all
 }
 
 // TestSchemaHasNoOtherKeys: each key that the schema offers anywhere is one that
