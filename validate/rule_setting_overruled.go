@@ -37,5 +37,10 @@ func (p *Pass) overruled(q *topology.Queue, name string, want topology.SettingVa
 	if want.By == topology.ByPolicy && got.Origin == policy.FromPolicy {
 		return problem{} // policy-over-generated
 	}
-	return problemf("%s of queue %q is %s in effect and not %s: %s sets it", row.SpecKey(), q.Name, topology.Text(got.Value), topology.Text(want.Value), policyName(got.Policy))
+	b := problemf("%s of queue %q is %s in effect and not %s: %s sets it", row.SpecKey(), q.Name, topology.Text(got.Value), topology.Text(want.Value), policyName(got.Policy))
+	if !p.isWritten(got.Policy) {
+		// Of somebody else, on the broker: plan blocks what could lose messages.
+		b = b.as(diag.Warning)
+	}
+	return b
 }
