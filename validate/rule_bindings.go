@@ -36,12 +36,12 @@ var danglingBinding = Rule{
 func (p *Pass) dangling(b *topology.Binding, kind topology.Kind, name string, known presence) {
 	switch known {
 	case missing:
-		names := sortedKeys(p.index.Exchanges)
+		similar := p.nearestExchange
 		if kind == topology.KindQueue {
-			names = sortedKeys(p.index.Queues)
+			similar = p.nearestQueue
 		}
 		r := problemf("the binding of %s names %s %q, which is not declared", endsOf(b), kind.Title(), name)
-		if near := nearest(name, names); near != "" {
+		if near := similar(name); near != "" {
 			r = r.do("Did you mean %q? Otherwise declare it, or mark it external: true when somebody else does.", near)
 		}
 		p.report(b, b.Position, r)

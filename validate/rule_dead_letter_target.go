@@ -51,7 +51,7 @@ var deadLetterExchangeMissing = Rule{
 			switch known {
 			case missing:
 				b := problemf("the dead-letter exchange %q of queue %q%s is not declared: its dead messages are lost", r.exchange, q.Name, from)
-				if near := nearest(r.exchange, sortedKeys(p.index.Exchanges)); near != "" {
+				if near := p.nearestExchange(r.exchange); near != "" {
 					b = b.do("Did you mean %q? Otherwise declare it, or mark it external: true when somebody else does.", near)
 				}
 				return b
@@ -100,7 +100,7 @@ func (p *Pass) targetQueue(q *topology.Queue, name, what string) problem {
 	switch _, known := p.queue(name); known {
 	case missing:
 		b := problemf("%s %q of queue %q is not declared: its dead messages are lost", what, name, q.Name)
-		if near := nearest(name, sortedKeys(p.index.Queues)); near != "" {
+		if near := p.nearestQueue(name); near != "" {
 			return b.do("Did you mean %q? Otherwise declare it, or mark it external: true when somebody else does.", near)
 		}
 		return b

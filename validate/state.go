@@ -27,6 +27,7 @@ type state struct {
 	targets  map[string]bool                           // queues that dead letters end in; nil: not yet worked out
 	direct   map[string]map[string][]*topology.Binding // exchange, key
 	reached  map[reachKey]reach
+	similar  *similar
 }
 
 func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exchangeTypes []string) *state {
@@ -40,6 +41,7 @@ func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exc
 		written:  map[*topology.Policy]bool{},
 		direct:   map[string]map[string][]*topology.Binding{},
 		reached:  map[reachKey]reach{},
+		similar:  &similar{names: map[topology.Kind][]string{}, found: map[topology.Key]string{}},
 	}
 	for _, p := range s.specPolicies() {
 		s.written[p] = true
