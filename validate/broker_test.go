@@ -264,6 +264,10 @@ func TestRulesAreTried(t *testing.T) {
 	for _, c := range slices.Concat(refusedCases(), acceptedCases(), policyCases()) {
 		tried[c.code] = true
 	}
+	for _, c := range upgradeCases() {
+		tried[c.code] = true
+	}
+	tried[upgradeDefaultQueueType.Code] = true // TestDefaultTypeOnBrokers
 	for _, r := range Rules {
 		for _, claim := range []string{"refuse", "accept"} {
 			if strings.Contains(r.Doc, claim) && !tried[r.Code] {

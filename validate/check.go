@@ -26,6 +26,9 @@ type Input struct {
 	// releases. What is wrong on one of them is an error where they are fewer than
 	// all known ones, and otherwise a warning unless it is wrong on each.
 	Versions []catalog.Version
+	// From are the releases that the topology runs on now, before an upgrade to
+	// Versions: rules on upgrades compare the two. None: there is no upgrade.
+	From []catalog.Version
 	// Live is the broker's state; nil when there is no broker. Its policies act on
 	// desired queues too, and its objects may be referred to.
 	Live *topology.Topology
@@ -53,6 +56,8 @@ type Rule struct {
 	Strict diag.Severity
 	// OnlyStrict: the rule is checked with Input.Strict only.
 	OnlyStrict bool
+	// Upgrade: the rule is checked with Input.From only.
+	Upgrade bool
 	// Summary says in one sentence what the rule finds.
 	Summary string
 	// Doc says what the broker does; where it was measured, it was on 3.10.8,
@@ -92,6 +97,8 @@ func collect(in Input) (found []finding, comments diag.List) {
 	slices.SortFunc(versions, catalog.Version.Compare)
 	versions = slices.Compact(versions)
 
+	from := before(in.From, versions)
+
 	for _, d := range in.Found {
 		f := finding{Diagnostic: d, name: d.Object.Name}
 		// The expansion words what it finds on queues alike.
@@ -110,15 +117,27 @@ func collect(in Input) (found []finding, comments diag.List) {
 		}
 		shared := newState(vhost, live, versions, in.ExchangeTypes)
 		for i := range Rules {
-			if Rules[i].OnlyStrict && !in.Strict {
+			if !Rules[i].isAsked(in.Strict, from) {
 				continue
 			}
-			p := &Pass{state: shared, rule: &Rules[i], strict: in.Strict}
+			p := &Pass{state: shared, rule: &Rules[i], strict: in.Strict, from: from}
 			Rules[i].Check(p)
 			found = append(found, p.found...)
 		}
 	}
-	return applyIgnores(found, in.Sources)
+	found, comments = applyIgnores(found, in.Sources)
+	// A comment on a rule that was not checked may well be of use.
+	comments = slices.DeleteFunc(comments, func(d diag.Diagnostic) bool {
+		return d.Code == codeUnusedIgnore && slices.ContainsFunc(Rules, func(r Rule) bool {
+			return !r.isAsked(in.Strict, from) && d.Summary == unusedSummary(r.Code)
+		})
+	})
+	return found, comments
+}
+
+// isAsked reports whether a rule is to be checked.
+func (r *Rule) isAsked(strict bool, from []catalog.Version) bool {
+	return (!r.OnlyStrict || strict) && (!r.Upgrade || len(from) > 0)
 }
 
 // same reports whether two findings tell a user the same at the same place.

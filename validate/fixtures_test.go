@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/specs"
 )
@@ -16,19 +17,24 @@ import (
 var marks = regexp.MustCompile(`# (want|fine): ([a-z0-9 -]+)$`)
 
 // checkSpec reads, expands and checks a spec as the command does, and returns
-// the findings of the rules alone. A name with ".strict." asks for --strict.
+// the findings of the rules alone. A name with ".strict." asks for --strict, one that
+// begins with "upgrade-" for an upgrade to 4.3.
 func checkSpec(t *testing.T, name, text string) (rules, earlier diag.List) {
 	t.Helper()
 	spec, found := specs.Load(specs.Input{Files: []specs.File{{Name: name, Data: []byte(text)}}})
 	if found.HasStructural() {
 		t.Fatalf("%s cannot be read: %v", name, found)
 	}
-	desired, more := spec.Expand(specs.Target{})
+	in := Input{Versions: spec.Versions(), Sources: spec.Files, Strict: strings.Contains(name, ".strict.")}
+	var target specs.Target
+	if strings.HasPrefix(name, "upgrade-") {
+		target.Version = catalog.V(4, 3)
+		in.From, in.Versions = in.Versions, []catalog.Version{target.Version}
+	}
+	desired, more := spec.Expand(target)
 	earlier = append(found, more...)
-	return Check(Input{
-		Topology: desired, Versions: spec.Versions(), Sources: spec.Files,
-		Strict: strings.Contains(name, ".strict."),
-	}), earlier
+	in.Topology = desired
+	return Check(in), earlier
 }
 
 // TestFixtures holds every rule against testdata/validate: a line that ends in

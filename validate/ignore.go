@@ -98,7 +98,7 @@ func (g *ignore) findings() diag.List {
 		}
 		list.Add(diag.Diagnostic{
 			Severity: diag.Warning, Code: codeUnusedIgnore, Position: at, Detail: detail,
-			Summary: fmt.Sprintf("nothing here is reported as %q", g.code),
+			Summary: unusedSummary(g.code),
 		})
 	}
 	return list
@@ -219,3 +219,5 @@ func editDistance(a, b string, limit int) int {
 	}
 	return min(row[len(b)], limit)
 }
+
+func unusedSummary(code string) string { return fmt.Sprintf("nothing here is reported as %q", code) }

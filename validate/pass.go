@@ -15,6 +15,7 @@ type Pass struct {
 	*state
 	rule   *Rule
 	strict bool
+	from   []catalog.Version // what an upgrade comes from, oldest first; none: there is no upgrade
 	found  []finding
 }
 

@@ -11,44 +11,53 @@ import (
 	"testing"
 
 	"github.com/rabbitctl/rabbitctl/internal/broker"
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 )
 
 // TestRealTopologies holds the rules to what people really run: what must be
 // found, and that there are no false alarms. Each entry is "severity code count";
-// "json" is the definitions file judged as it is, "spec" the same as a spec.
+// "json" is the definitions file judged as it is, "spec" the same as a spec, "upgrade"
+// the file on its way from 3.10 to 4.3.
 func TestRealTopologies(t *testing.T) {
 	want := map[string]map[string][]string{
 		"01-intake-streams-shovels": {
-			"json": {"warning drop-is-loss 1"},
-			"spec": {"warning drop-is-loss 1"},
+			"json":    {"warning drop-is-loss 1"},
+			"spec":    {"warning drop-is-loss 1"},
+			"upgrade": {"info upgrade-max-age-compared 3", "warning drop-is-loss 1"},
 		},
 		// Neither a cycle nor any of 2^28 paths.
 		"04-binary-delay-28-broken": {
-			"json": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
-			"spec": {"error dead-letter-unroutable 27", "warning dlx-without-else 1"},
+			"json":    {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
+			"spec":    {"error dead-letter-unroutable 27", "warning dlx-without-else 1"},
+			"upgrade": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
 		},
 		"08-dlx-to-unbound-key-and-hidden-policy": {
-			"json": {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1"},
-			"spec": {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1"},
+			"json":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1"},
+			"spec":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1"},
+			"upgrade": {"error dead-letter-unroutable 2", "error policy-key-unknown 1", "warning drop-is-loss 1", "warning upgrade-mirrored-queue 1", "warning upgrade-policy-acts 1"},
 		},
 		"12-fanout-to-topics-one-dlq-that-feeds-itself": {
-			"json": {"error dead-letters-to-itself 1"},
-			"spec": {"error dead-letters-to-itself 1"},
+			"json":    {"error dead-letters-to-itself 1"},
+			"spec":    {"error dead-letters-to-itself 1"},
+			"upgrade": {"error dead-letters-to-itself 1"},
 		},
 		// The spec leaves out what nothing is declared for at all.
 		"13-operator-quorum-pairs-missing-members": {
-			"json": {"error dangling-binding 6", "warning dead-letter-target-without-role 1"},
-			"spec": {"error dangling-binding 3", "warning dead-letter-target-without-role 1"},
+			"json":    {"error dangling-binding 6", "warning dead-letter-target-without-role 1"},
+			"spec":    {"error dangling-binding 3", "warning dead-letter-target-without-role 1"},
+			"upgrade": {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning upgrade-nack-not-counted 1"},
 		},
 		// Streams need no dead-letter route; of queue_mode the expansion tells.
 		"14-streams-and-capped-work-queues": {
-			"json": {"warning deprecated-setting 1"},
+			"json":    {"warning deprecated-setting 1"},
+			"upgrade": {"info upgrade-max-age-compared 3", "warning deprecated-setting 1"},
 		},
 		// A warning: publishers that add a key with CC are right.
 		"16-colon-names-cc-retry": {
-			"json": {"warning dead-letter-unroutable 1"},
-			"spec": {"warning dead-letter-unroutable 1"},
+			"json":    {"warning dead-letter-unroutable 1"},
+			"spec":    {"warning dead-letter-unroutable 1"},
+			"upgrade": {"warning dead-letter-unroutable 1"},
 		},
 		"22-export-of-4.3-with-log-exchange": {},
 	}
@@ -63,6 +72,9 @@ func TestRealTopologies(t *testing.T) {
 				t.Fatal(found, err)
 			}
 			compare(t, "json", want[name]["json"], Check(Input{Topology: state.Topology}))
+			compare(t, "upgrade", want[name]["upgrade"], Check(Input{
+				Topology: state.Topology, Versions: []catalog.Version{catalog.V(4, 3)}, From: []catalog.Version{catalog.V(3, 10)},
+			}))
 
 			text, err := os.ReadFile(filepath.Join("../testdata/real", name+".spec.yaml"))
 			if err != nil {

@@ -71,4 +71,15 @@ var Rules = []Rule{
 	// Promises.
 	notRestartSafe,
 	contractIncomplete,
+
+	// What an upgrade changes.
+	upgradeMirroredQueue,
+	upgradePolicyActs,
+	upgradeSettingChanges,
+	upgradeDefaultDeliveryLimit,
+	upgradeNackNotCounted,
+	upgradeConsumerTimeout,
+	upgradeDefaultQueueType,
+	upgradeDelayedMessagePlugin,
+	upgradeMaxAgeCompared,
 }
