@@ -204,6 +204,10 @@ func (j *argumentJudge) harmless(f Field) string {
 // wayOut says what can be done instead of a replacement.
 func (j *argumentJudge) wayOut(fields []Field) string {
 	const byHand = "keep the live values in the spec, or delete the queue once it is empty and unused and apply again"
+	if j.intent.Role == topology.RoleWait && j.intent.Generated != "" {
+		return "keep the live values in the spec, or write another name under retry.wait_queue of the work queue: a new wait queue is made, " +
+			"what waits in this one still comes back, and then it can be deleted"
+	}
 	var movable, held []string
 	for _, f := range fields {
 		row := catalog.LookupArgument(f.Name)

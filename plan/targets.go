@@ -75,7 +75,7 @@ func (c *computation) targets() map[topology.Key]bool {
 			c.findings.Add(diag.Diagnostic{
 				Severity: diag.Error, Structural: true, Code: "target-unknown",
 				Summary: fmt.Sprintf("there is no %s %q in the spec", t.Kind.Title(), targetName(t)),
-				Detail:  "--target takes KIND/NAME of an object in the spec, such as queue/orders",
+				Detail:  "Correct the name: a target is an object of the spec, such as queue/orders.",
 			})
 		}
 	}

@@ -142,6 +142,10 @@ func (d *decoder) wrongType(n *node, want string) {
 		return
 	case want == "a text" && n.kind < textNode:
 		detail = "Put it in quotes."
+	case want == "a list" && n.kind != tableNode:
+		detail = "Put it in brackets: [" + shorten(n.text) + "]."
+	case want == "a list":
+		detail = "A list begins with [ or has a dash before each item."
 	case want == "true or false" && n.kind == textNode:
 		detail = "Write true or false: yes, no, on and off are texts in YAML 1.2."
 	case n.kind == textNode && (want == "an integer"):
@@ -180,7 +184,11 @@ func (d *decoder) unknownKey(e *entry, names []string) {
 	if len(names) > 30 {
 		detail = "No key has a similar name. What only RabbitMQ knows belongs under arguments."
 	}
-	if hint := suggest(e.key, names); hint != "" {
+	hint := suggest(e.key, names)
+	if other := otherNames[e.key]; slices.Contains(names, other) {
+		hint = other
+	}
+	if hint != "" {
 		detail = fmt.Sprintf("Did you mean %q?", hint)
 	}
 	d.finding(e.pos(), "unknown-key", fmt.Sprintf("unknown key %q in %s", shorten(e.key), where), detail)

@@ -80,10 +80,23 @@ func (l *loader) syntax(src *source, data []byte, err error) {
 		line, col = find(string(data), "*"+m[1])
 	}
 	detail := "Check the indentation, the colons and the brackets here and in the lines before."
+	if strings.Contains(message, "cannot start any token") && strings.HasPrefix(lineOf(data, line), "\t") {
+		detail = "The line begins with a tab: YAML is indented with blanks."
+	}
 	if strings.Contains(string(data), "${") {
 		detail += ` Inside { } and [ ] a variable needs quotes: "${name}".`
 	}
 	l.report(src.position(int32(line), int32(col)), "yaml-syntax", "this is not YAML: "+text.Line(message), detail)
+}
+
+// lineOf is the text of a line, from 1.
+func lineOf(data []byte, line int) string {
+	for text := range strings.Lines(string(data)) {
+		if line--; line == 0 {
+			return text
+		}
+	}
+	return ""
 }
 
 // find returns the line and column at which part begins in a file.

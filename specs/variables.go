@@ -53,7 +53,9 @@ func (l *loader) readVariables(section *node) *scope {
 			})
 			s.defaults[e.key] = v.value
 		default:
-			d.wrongType(e.value, "a map with the key default")
+			d.finding(e.value.pos(), "wrong-type", d.subject()+" must be a map with the key default, not "+e.value.kind.title(),
+				fmt.Sprintf("Write %s: {default: VALUE}.", shorten(e.key)))
+			s.defaults[e.key] = &node{kind: invalidNode, size: 1, height: 1} // no finding more where it is used
 		}
 		d.pop()
 	}
@@ -193,6 +195,9 @@ func (s *scope) replace(n *node) (string, *node) {
 			case nullNode, invalidNode, listNode, tableNode:
 				bad := *n
 				bad.kind = invalidNode
+				if v.kind == invalidNode {
+					return "", &bad // reported where the value stands
+				}
 				s.report(n.pos(), "wrong-type", fmt.Sprintf("the variable %q is %s and stands inside a text", name, v.kind.title()),
 					"Only texts, numbers and booleans can be a part of a text.")
 				return "", &bad
@@ -211,7 +216,7 @@ func (s *scope) replace(n *node) (string, *node) {
 
 func (s *scope) undefined(n *node, name string) *node {
 	detail := "Declare it under variables: with a default, or give it with --set " + name + "=VALUE."
-	if hint := suggest(name, slices.Concat(slices.Collect(maps.Keys(s.defaults)), slices.Collect(maps.Keys(s.given)))); hint != "" {
+	if hint := suggest(name, slices.Concat(slices.Collect(maps.Keys(s.defaults)), slices.Collect(maps.Keys(s.given)))); hint != "" && hint != name {
 		detail = fmt.Sprintf("Did you mean %q? ", hint) + detail
 	}
 	s.report(n.pos(), "undefined-variable", fmt.Sprintf("the variable %q has no value", name), detail)

@@ -22,6 +22,7 @@ func TestVariables(t *testing.T) {
 		{"open", "queues: {a: {owner: \"${env\"}}", "a ", "2:21 variable-syntax"},
 		{"no name", "queues: {a: {owner: \"${}\"}}", "a ", "2:21 variable-syntax"},
 		{"undefined", "queues: {a: {owner: \"${env}\"}, \"${env}\": {}}", "a ", "2:21 undefined-variable; 2:32 undefined-variable"},
+		{"no map", "variables: {env: dev}\nqueues: {a: {owner: \"x${env}\"}, b: {owner: \"${env}\"}}", "a ; b ", "2:18 wrong-type"},
 		{"without default", "variables: {env: {}}\nqueues: {a: {owner: \"x${env}\"}}", "a ", "3:21 undefined-variable"},
 		{"list in a text", "variables: {env: {default: [a]}}\nqueues: {a: {owner: \"x${env}\"}}", "a ", "3:21 wrong-type"},
 		{"list as a key", "variables: {env: {default: [a]}}\nqueues: {\"${env}\": {owner: x}}", "", "3:10 wrong-type"},

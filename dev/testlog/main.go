@@ -1,5 +1,5 @@
 // Command testlog reads the output of go test -json. It prints go test's closing line of each package, the whole output of the
-// tests that failed, and the skipped tests. It exits with 1 when a test failed and, with -no-skips, when one was skipped for
+// tests that failed, and at the end the skipped tests by the reason that they gave. It exits with 1 when a test failed and, with -no-skips, when one was skipped for
 // another reason than that it takes long (see brokertest.Long): a test that silently stopped running looks like one that passes.
 package main
 
@@ -9,7 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +50,7 @@ func read(in io.Reader, out io.Writer) (result, error) {
 		r       result
 		outputs = map[test]*strings.Builder{} // of the tests that have not ended
 		order   []test
+		skips   = map[string][]test{} // by reason
 	)
 	lines := bufio.NewReader(in)
 	for {
@@ -91,7 +96,8 @@ func read(in io.Reader, out io.Writer) (result, error) {
 					fmt.Fprintf(out, "--- %s\n%s", e.Package, output)
 				}
 				if e.Action == "skip" {
-					fmt.Fprintf(out, "skipped: %s %s: %s\n", e.Package, e.Test, reason(output))
+					why := reason(output)
+					skips[why] = append(skips[why], t)
 					if !strings.Contains(output, "RABBITCTL_LONG=1") {
 						r.skipped++
 					}
@@ -99,6 +105,9 @@ func read(in io.Reader, out io.Writer) (result, error) {
 			}
 		}
 		if err == io.EOF {
+			for _, why := range slices.Sorted(maps.Keys(skips)) {
+				tellSkips(out, why, skips[why])
+			}
 			return r, nil
 		}
 		if err != nil {
@@ -107,13 +116,27 @@ func read(in io.Reader, out io.Writer) (result, error) {
 	}
 }
 
+// tellSkips prints the tests that were skipped for one reason, a line for each package.
+func tellSkips(out io.Writer, why string, tests []test) {
+	fmt.Fprintf(out, "skipped %d: %s\n", len(tests), why)
+	names := map[string][]string{}
+	for _, t := range tests {
+		names[t.pkg] = append(names[t.pkg], t.name)
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(out, "  %s: %s\n", path.Base(pkg), strings.Join(names[pkg], " "))
+	}
+}
+
+var position = regexp.MustCompile(`^\w+\.go:\d+: `)
+
 // reason returns what a test said before it was skipped.
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
-			said = append(said, line)
+			said = append(said, position.ReplaceAllString(line, ""))
 		}
 	}
 	return strings.Join(said, " ")

@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 {"Action":"skip","Package":"q"}
 `,
 			want: result{skipped: 1},
-			out:  "skipped: p TestA: a_test.go:1: no broker\nskipped: p TestB: a_test.go:2: set RABBITCTL_LONG=1\n",
+			out:  "skipped 1: no broker\n  p: TestA\nskipped 1: set RABBITCTL_LONG=1\n  p: TestB\n",
 		},
 		{
 			name: "a package that does not build",

@@ -1,9 +1,14 @@
 package command
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rabbitctl/rabbitctl/internal/text"
 )
 
 // arrange puts a command line into the order that urfave/cli understands: it
@@ -11,8 +16,19 @@ import (
 // the command, its flags, "--" and its arguments; "--" in the input ends the
 // flags as usual. It returns a usage error for an unknown command.
 func arrange(commands []*cli.Command, args []string) ([]string, error) {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+	if len(args) == 0 {
 		return args, nil
+	}
+	if flag, ok := strings.CutPrefix(args[0], "-"); ok {
+		switch strings.TrimPrefix(flag, "-") {
+		case "help", "h":
+			args = append([]string{"help"}, args[1:]...)
+		case "version", "v":
+			return []string{"version"}, nil
+		default:
+			name, _, _ := strings.Cut(args[0], "=") // the value may be a password
+			return nil, usagef("flags come after the command: rabbitctl COMMAND %s; \"rabbitctl help\" lists the commands", name)
+		}
 	}
 	name, rest := args[0], args[1:]
 	if name == "help" || name == "h" {
@@ -35,10 +51,15 @@ func arrange(commands []*cli.Command, args []string) ([]string, error) {
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
 			operands = append(operands, arg)
 		default:
+			name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			flags = append(flags, arg)
-			if !strings.Contains(arg, "=") && takesValue(c, strings.TrimLeft(arg, "-")) && i+1 < len(rest) {
+			if !given && takesValue(c, name) && i+1 < len(rest) {
 				i++
+				value, given = rest[i], true
 				flags = append(flags, rest[i])
+			}
+			if err := checkFlag(c, name, value, given); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -68,10 +89,35 @@ func takesValue(c *cli.Command, name string) bool {
 	return false
 }
 
-func unknownCommand(commands []*cli.Command, name string) error {
+// checkFlag says in our words what the parser would say in its own.
+func checkFlag(c *cli.Command, name, value string, given bool) error {
+	names := []string{"help", "h"}
+	for _, f := range c.Flags {
+		names = append(names, f.Names()...)
+		if _, ok := f.(*cli.DurationFlag); ok && given && slices.Contains(f.Names(), name) {
+			if _, err := time.ParseDuration(value); err != nil {
+				return usagef("--%s %q is no duration such as 30s", name, value)
+			}
+		}
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
 	hint := ""
-	if s := cli.SuggestCommand(commands, name); s != "" {
-		hint = " " + s
+	if near := text.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf(" Did you mean --%s?", near)
+	}
+	return usagef("rabbitctl %s has no flag --%s.%s \"rabbitctl %s --help\" lists them", c.Name, name, hint, c.Name)
+}
+
+func unknownCommand(commands []*cli.Command, name string) error {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	hint := ""
+	if near := text.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf(" Did you mean %q?", near)
 	}
 	return usagef("there is no command %q.%s \"rabbitctl help\" lists them", name, hint)
 }

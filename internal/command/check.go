@@ -18,7 +18,7 @@ import (
 
 func checkCommand(s Streams) *cli.Command {
 	flags := []cli.Flag{
-		&cli.DurationFlag{Name: "wait", Usage: "try again for up to `DURATION` until everything is there"},
+		&cli.DurationFlag{Name: "wait", Usage: "try again for up to `DURATION` until everything is there", DefaultText: "look once"},
 		&cli.StringSliceFlag{Name: "queue", Usage: "only the queue `NAME` and what it needs; may be repeated"},
 		&cli.BoolFlag{Name: "amqp-only", Usage: "existence only, over AMQP with passive declares; the default when only an AMQP URL is given"},
 		formatFlag(render.Formats),
@@ -31,7 +31,8 @@ func checkCommand(s Streams) *cli.Command {
 			"rabbitctl check --wait 60s --queue payouts refunds.yaml     in an init container\n" +
 			"rabbitctl check --amqp-url amqp://app@mq/ refunds.yaml      existence only, no management API",
 		Description: "Exits with 0 when everything is as declared, 2 when something is missing or different\n" +
-			"(also after --wait), 5 when the broker cannot be asked.",
+			"(also after --wait), 5 when the broker cannot be asked. With --amqp-only, and when an AMQP\n" +
+			"URL is given and no management URL, it looks only whether the queues and exchanges exist.",
 		Flags:  joinFlags(flags, specFlags(), connectionFlags()),
 		Action: func(c *cli.Context) error { return runCheck(c, s) },
 	}
@@ -71,7 +72,7 @@ func runCheck(c *cli.Context, s Streams) error {
 	if result.findings.HasStructural() {
 		return exit(ExitFindings)
 	}
-	if err := render.Check(s.Out, result.checked, result.problems, o); err != nil {
+	if err := render.Check(s.Out, render.CheckView{Checked: result.checked, ExistenceOnly: result.passive, Problems: result.problems}, o); err != nil {
 		return err
 	}
 	if len(result.problems) > 0 {
@@ -82,7 +83,8 @@ func runCheck(c *cli.Context, s Streams) error {
 
 // checkResult is what one look found.
 type checkResult struct {
-	checked  int // how many objects were looked at
+	checked  int  // how many objects were looked at
+	passive  bool // for existence only
 	problems []render.Problem
 	findings diag.List
 }
@@ -140,7 +142,7 @@ func checkPassive(ctx context.Context, c *cli.Context, spec *specs.Spec, client 
 	for _, k := range queueTargets(c, spec) {
 		only[k] = true
 	}
-	out := &checkResult{}
+	out := &checkResult{passive: true}
 	for _, v := range desired.VirtualHosts {
 		var objects []topology.Object
 		for _, o := range v.Objects() {

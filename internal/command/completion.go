@@ -13,6 +13,7 @@ func completionCommand(s Streams) *cli.Command {
 		Usage:     "print a completion script for a shell",
 		ArgsUsage: "bash|zsh|fish",
 		UsageText: "source <(rabbitctl completion bash)\n" +
+			"source <(rabbitctl completion zsh)\n" +
 			"rabbitctl completion fish > ~/.config/fish/completions/rabbitctl.fish",
 		Action: func(c *cli.Context) error {
 			shell, err := one(c, "a shell: bash, zsh or fish")

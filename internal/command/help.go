@@ -4,9 +4,23 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
+
+func init() { cli.FlagStringer = flagLine(cli.FlagStringer) }
+
+// flagLine writes a flag for the help without what the library says too much: that
+// a switch is off unless given, and repeated flags twice.
+func flagLine(write cli.FlagStringFunc) cli.FlagStringFunc {
+	return func(f cli.Flag) string {
+		line := strings.Replace(write(f), " (default: false)", "", 1)
+		names, usage, _ := strings.Cut(line, "\t")
+		names, _, _ = strings.Cut(names, " [ --")
+		return names + "\t" + usage
+	}
+}
 
 func helpCommand(s Streams) *cli.Command {
 	return &cli.Command{
@@ -14,6 +28,7 @@ func helpCommand(s Streams) *cli.Command {
 		Aliases:   []string{"h"},
 		Usage:     "show the commands, or what one of them does",
 		ArgsUsage: "[COMMAND]",
+		UsageText: "rabbitctl help\nrabbitctl help plan      the same as rabbitctl plan --help",
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() == 0 {
 				return cli.ShowAppHelp(c)
@@ -25,8 +40,9 @@ func helpCommand(s Streams) *cli.Command {
 
 func versionCommand(s Streams) *cli.Command {
 	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version",
+		Name:      "version",
+		Usage:     "print the version",
+		UsageText: "rabbitctl version",
 		Action: func(*cli.Context) error {
 			_, err := fmt.Fprintf(s.Out, "rabbitctl %s, %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

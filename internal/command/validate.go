@@ -162,6 +162,9 @@ func versionFlag(c *cli.Context) (catalog.Version, error) {
 	if err != nil {
 		return catalog.Version{}, fail(ExitUsage, fmt.Errorf("--rabbitmq: %w", err))
 	}
+	if v.Below(catalog.Oldest) {
+		return catalog.Version{}, usagef("--rabbitmq %s: rabbitctl knows RabbitMQ from %s on", v, catalog.Oldest)
+	}
 	return v, nil
 }
 

@@ -50,8 +50,9 @@ func ProblemOf(c *plan.Change) Problem {
 	return pr
 }
 
+// line is the problem without what is wrong, which stands before it.
 func (pr Problem) line() string {
-	s := pr.Object.String() + " is " + pr.What
+	s := pr.Object.String()
 	var parts []string
 	for _, f := range pr.Fields {
 		parts = append(parts, fmt.Sprintf("%s: want %s, have %s", f.Name, valueText(f.Want), valueText(f.Have)))
@@ -72,33 +73,46 @@ func problems(list []Problem) []Problem {
 	return list
 }
 
+// CheckView is what the check command has found.
+type CheckView struct {
+	Checked int
+	// ExistenceOnly: nothing but existence was looked at.
+	ExistenceOnly bool
+	Problems      []Problem
+}
+
 // Check writes the answer of the check command.
-func Check(w io.Writer, checked int, list []Problem, o Options) error {
+func Check(w io.Writer, v CheckView, o Options) error {
 	p := &printer{w: w, color: o.Color}
 	switch o.Format {
 	case JSON:
 		p.json(struct {
 			FormatVersion string    `json:"format_version"`
 			Checked       int       `json:"checked"`
+			ExistenceOnly bool      `json:"existence_only"`
 			Problems      []Problem `json:"problems"`
-		}{ResultVersion, checked, problems(list)})
+		}{ResultVersion, v.Checked, v.ExistenceOnly, problems(v.Problems)})
 	case Markdown:
-		p.printf("### rabbitctl check\n\n%s\n\n", checkSummary(checked, list))
-		for _, pr := range list {
-			p.printf("- %s\n", markdownEscape(pr.line()))
+		p.printf("### rabbitctl check\n\n%s\n\n", v.summary())
+		for _, pr := range v.Problems {
+			p.printf("- %s: %s\n", pr.What, markdownEscape(pr.line()))
 		}
 	default:
-		for _, pr := range list {
+		for _, pr := range v.Problems {
 			p.printf("%s %s\n", p.paint(pr.What+":", red), text.Line(pr.line()))
 		}
-		p.printf("%s\n", checkSummary(checked, list))
+		p.printf("%s\n", v.summary())
 	}
 	return p.err
 }
 
-func checkSummary(checked int, list []Problem) string {
-	if len(list) == 0 {
-		return fmt.Sprintf("Checked %s: everything is as declared.", plural(checked, "object", "objects"))
+func (v CheckView) summary() string {
+	checked := "Checked " + plural(v.Checked, "object", "objects")
+	switch {
+	case len(v.Problems) > 0:
+		return fmt.Sprintf("%s: %s.", checked, plural(len(v.Problems), "problem", "problems"))
+	case v.ExistenceOnly:
+		return checked + " for existence only: everything is there."
 	}
-	return fmt.Sprintf("Checked %s: %s.", plural(checked, "object", "objects"), plural(len(list), "problem", "problems"))
+	return checked + ": everything is as declared."
 }
