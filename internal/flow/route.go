@@ -13,6 +13,8 @@ type Message struct {
 	Keys []string
 	// Headers are all that it has; values as topology.Canonical has them.
 	Headers map[string]any
+	// Deaths are those that it has behind it, the newest first.
+	Deaths []Death
 }
 
 // Step is one exchange on a message's way and what hands it on from there: a
