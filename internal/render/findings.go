@@ -137,11 +137,12 @@ func severityStyle(s diag.Severity) style {
 }
 
 func (p *printer) findingsText(list diag.List, sources map[string][]byte) {
+	lines := newSourceLines(sources)
 	for _, d := range list {
 		p.printf("%s: %s %s\n", p.paint(string(d.Severity), severityStyle(d.Severity)), text.Line(d.Summary), p.paint("["+text.Line(d.Code)+"]", faint))
 		if !d.Position.IsZero() {
 			p.printf("  --> %s\n", text.Line(d.Position.String()))
-			p.sourceLine(d.Position, sources, severityStyle(d.Severity))
+			p.sourceLine(d.Position, lines, severityStyle(d.Severity))
 		} else if d.Object != (topology.Key{}) {
 			p.printf("  --> %s\n", text.Line(d.Object.String()))
 		}
@@ -186,8 +187,8 @@ const maxSourceColumns = 160
 
 // sourceLine shows the line of a position with a mark below the column. Column
 // counts runes, as yaml.v3 does.
-func (p *printer) sourceLine(pos topology.Position, sources map[string][]byte, c style) {
-	line, ok := nthLine(sources[pos.File], pos.Line)
+func (p *printer) sourceLine(pos topology.Position, lines sourceLines, c style) {
+	line, ok := lines.at(pos)
 	if !ok {
 		return
 	}
@@ -217,23 +218,6 @@ func wordLength(rest []rune) int {
 		n++
 	}
 	return max(n, 1)
-}
-
-func nthLine(data []byte, n int) (string, bool) {
-	if n < 1 || data == nil {
-		return "", false
-	}
-	for ; n > 1; n-- {
-		i := bytes.IndexByte(data, '\n')
-		if i < 0 {
-			return "", false
-		}
-		data = data[i+1:]
-	}
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		data = data[:i]
-	}
-	return strings.ToValidUTF8(strings.TrimSuffix(string(data), "\r"), "\uFFFD"), true
 }
 
 func (p *printer) findingsMarkdown(list diag.List) {

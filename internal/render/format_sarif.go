@@ -97,18 +97,19 @@ func (p *printer) findingsSARIF(list diag.List, o Options) {
 	rules, index := sarifRules(list, o.Rules)
 	results := make([]sarifResult, 0, len(list))
 	seen := map[string]int{}
+	lines := newSourceLines(o.Sources)
 	for _, d := range list {
 		r := sarifResult{
 			RuleID: text.Line(d.Code), RuleIndex: index[d.Code], Level: sarifLevels[d.Severity],
 			Message:   sarifText{Text: text.Safe(withoutPlaces(d))},
-			Locations: sarifLocations(d, o.Sources),
+			Locations: sarifLocations(d, lines),
 		}
 		for i, place := range d.Related {
 			if place.Position.File == "" {
 				continue
 			}
 			r.Related = append(r.Related, sarifLocation{
-				ID: &i, Physical: sarifPlace(place.Position, o.Sources), Message: &sarifText{Text: text.Line(place.Text)},
+				ID: &i, Physical: sarifPlace(place.Position, lines), Message: &sarifText{Text: text.Line(place.Text)},
 			})
 		}
 		// What stays the same when lines move: the code, the object, and which of
@@ -154,8 +155,8 @@ func sarifRules(list diag.List, known []Rule) (rules []sarifRule, index map[stri
 	return rules, index
 }
 
-func sarifLocations(d diag.Diagnostic, sources map[string][]byte) []sarifLocation {
-	l := sarifLocation{Physical: sarifPlace(d.Position, sources)}
+func sarifLocations(d diag.Diagnostic, lines sourceLines) []sarifLocation {
+	l := sarifLocation{Physical: sarifPlace(d.Position, lines)}
 	if d.Object != (topology.Key{}) {
 		l.Logical = []sarifLogical{{
 			Name: text.Line(d.Object.Name), FullyQualifiedName: text.Line(d.Object.String()), Kind: string(d.Object.Kind),
@@ -167,7 +168,7 @@ func sarifLocations(d diag.Diagnostic, sources map[string][]byte) []sarifLocatio
 	return []sarifLocation{l}
 }
 
-func sarifPlace(at topology.Position, sources map[string][]byte) *sarifPhysical {
+func sarifPlace(at topology.Position, lines sourceLines) *sarifPhysical {
 	if at.File == "" {
 		return nil
 	}
@@ -180,7 +181,7 @@ func sarifPlace(at topology.Position, sources map[string][]byte) *sarifPhysical 
 		return place
 	}
 	place.Region.StartColumn = at.Column
-	if line, ok := nthLine(sources[at.File], at.Line); ok {
+	if line, ok := lines.at(at); ok {
 		if runes := []rune(line); at.Column <= len(runes) {
 			place.Region.EndColumn = at.Column + wordLength(runes[at.Column-1:]) // the column after the last
 		}
