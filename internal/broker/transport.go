@@ -175,6 +175,9 @@ func (b bound) noAnswer(ctx context.Context, err error, step string, limit time.
 		e.class, e.Err = timeout, fmt.Errorf("no answer from %s within %s, while %s", req.URL.Host, limit, phase)
 	default:
 		e.Err = fmt.Errorf("%s cannot be reached, while %s: %w", req.URL.Host, phase, err)
+		if strings.Contains(err.Error(), `malformed HTTP response "AMQP`) {
+			e.Hint = "this port speaks AMQP; the management API has another, 15672 unless it was configured"
+		}
 		if isTLS(err) {
 			e.Hint = "is the CA file right, and the name in the certificate?"
 		}

@@ -63,7 +63,7 @@ func runPlan(c *cli.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if result.plan == nil {
+	if result.plan == nil || result.findings.HasStructural() { // of a target that is not there no plan says anything
 		return errors.Join(showFindings(s, result.findings, result.spec), exit(ExitFindings))
 	}
 	if err := showPlan(c, s, result, o); err != nil {
