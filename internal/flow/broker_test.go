@@ -32,6 +32,9 @@ func drawTopology(t *rapid.T, v catalog.Version) *topology.VirtualHost {
 	if v.AtLeast(catalog.V(4, 3)) {
 		types = append(types, "x-modulus-hash")
 	}
+	if rapid.Bool().Draw(t, "keys alone") {
+		types = types[:4]
+	}
 	var names []string
 	for i := range 5 {
 		names = append(names, fmt.Sprintf("e%d", i))

@@ -20,19 +20,18 @@ func (r *router) lost(from string, c class, w *view) Lost {
 	if x == nil {
 		return Lost{c.keys, c.keys}
 	}
-	// CC keys are like routing keys; one that gets somewhere saves the message.
-	saved := false
-	for _, key := range c.ccKeys() {
-		reach := r.spread(from, class{keys: r.literal(key)}, w)
-		for i := range reach.Targets {
-			if !reach.Targets[i].Certain.Empty() {
-				return Lost{r.none, r.none}
-			}
-		}
-		saved = saved || !reach.Nowhere()
+	if c.cc == "" {
+		return r.lostKeys(x, c.keys, w)
 	}
-	lost := r.lostKeys(x, c.keys, w)
-	if saved {
+	// With CC keys one exchange may take the message for one key and the next for
+	// another: the whole way must be followed.
+	reach := r.spread(from, c, w)
+	sure, may := make([]*Keys, 0, len(reach.Targets)), make([]*Keys, 0, len(reach.Targets))
+	for _, t := range reach.Targets {
+		sure, may = append(sure, t.Certain), append(may, t.Keys)
+	}
+	lost := Lost{r.minus(c.keys, r.unions(may)), r.minus(c.keys, r.unions(sure))}
+	if reach.Open {
 		lost.Certain = r.none
 	}
 	return lost
