@@ -73,26 +73,33 @@ func writeSample(w io.Writer, i legendItem, x, y int) {
 		i.link, x, y+10, x+sampleSize-7, x+sampleSize, y+10)
 }
 
-// textWidth estimates the width of a text, for fonts as wide as DejaVu Sans: too
-// much room is better than too little.
+// widths are those of the signs from blank to tilde in DejaVu Sans Bold, in
+// hundredths of the font's size. Few fonts of a screen are wider, and too much
+// room is better than too little.
+var widths = [95]uint8{
+	35, 46, 52, 84, 70, 100, 87, 31, 46, 46, 52, 84, 38, 42, 38, 37,
+	70, 70, 70, 70, 70, 70, 70, 70, 70, 70, 40, 40, 84, 84, 84, 58,
+	100, 77, 76, 73, 83, 68, 68, 82, 84, 37, 37, 77, 64, 100, 84, 85,
+	73, 85, 77, 72, 68, 81, 77, 110, 77, 72, 73, 46, 37, 46, 84, 50,
+	50, 67, 72, 59, 72, 68, 44, 72, 71, 34, 34, 67, 34, 104, 71, 69,
+	72, 72, 49, 60, 48, 71, 65, 92, 65, 65, 58, 71, 37, 71, 84,
+}
+
+// textWidth estimates the width of a text in pixels.
 func textWidth(s string, size float64) int {
-	w := 0.0
+	w := 0
 	for _, r := range s {
 		switch {
-		case strings.ContainsRune("iljtfIr.,:;'|!()[]{} -", r):
-			w += 0.40
-		case strings.ContainsRune("mwMW@%", r):
-			w += 0.95
-		case r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x1F000):
-			w += 1.1
-		case unicode.IsUpper(r):
-			w += 0.72
+		case r >= ' ' && r <= '~':
+			w += int(widths[r-' '])
 		case unicode.IsMark(r):
+		case r < 0x370:
+			w += 85
 		default:
-			w += 0.62
+			w += 110
 		}
 	}
-	return int(w*size) + 1
+	return int(float64(w)*size/100) + 1
 }
 
 // wrapWidth breaks a text into lines of a width.

@@ -105,7 +105,7 @@ func mermaidElsewhere(w io.Writer, d *Drawing) {
 
 func mermaidLegend(w io.Writer, d *Drawing, edge func(from, to string, link Link, label string)) {
 	classes, links := d.used()
-	fmt.Fprintf(w, "  subgraph legend\n")
+	fmt.Fprintf(w, "  subgraph legend\n  direction LR\n")
 	for i, c := range classTitles {
 		if classes[c.Class] {
 			id := "l" + strconv.Itoa(i+1)

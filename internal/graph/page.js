@@ -148,7 +148,7 @@
   scene.addEventListener("pointerout", (ev) => {
     if (!ev.relatedTarget || !thingOf(ev.relatedTarget)) show(pinned);
   });
-  scene.addEventListener("focusin", (ev) => {
+  stage.addEventListener("focusin", (ev) => {
     const thing = thingOf(ev.target);
     if (!thing) return;
     reveal(thing);

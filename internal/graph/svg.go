@@ -75,13 +75,13 @@ type listed struct {
 // boxOf measures a node.
 func (d *Drawing) boxOf(n *Node) box {
 	lines := d.lines(n)
-	width := textWidth(lines[0], 12.6)
+	width := textWidth(lines[0], 12)
 	for _, l := range lines[1:] {
 		width = max(width, textWidth(l, 10))
 	}
 	codes := codeLines(n.Findings)
 	for _, l := range codes {
-		width = max(width, textWidth(l, 11.6))
+		width = max(width, textWidth(l, 10))
 	}
 	width += 22
 	if n.Class == ClassExchange || n.Class == ClassWait {
@@ -89,7 +89,7 @@ func (d *Drawing) boxOf(n *Node) box {
 	}
 	height := 12 + lineStep*(len(lines)+len(codes))
 	if n.Class == ClassStream {
-		height += 8
+		height += 12
 	}
 	return box{width: width, height: height}
 }
@@ -113,8 +113,6 @@ func codeLines(list diag.List) []string {
 }
 
 func codeLine(f diag.Diagnostic) string { return string(f.Severity) + " " + shorten(f.Code, maxName) }
-
-func countMarked(list diag.List) int { return list.Count(diag.Error) + list.Count(diag.Warning) }
 
 // write draws edges, then nodes. With tips each has a title, which viewers show on
 // hover; without, nodes can have the focus.
@@ -169,7 +167,7 @@ func (p *picture) writeText(w io.Writer, item item, b box) {
 		x += slant
 	}
 	if n.Class == ClassStream {
-		y += 3
+		y += 5
 	}
 	for i, l := range p.drawing.lines(n) {
 		class := "kind"
