@@ -9,9 +9,10 @@ import (
 type Cycle struct {
 	Hops []Hop
 	// Dropped: every queue gives up messages by itself, so that one can go all the
-	// way round with no consumer rejecting it. The broker drops it when it comes
-	// back (measured; only the first consumer's reject breaks the chain). Otherwise
-	// a consumer must reject it somewhere, and it goes round for ever.
+	// way round with no consumer rejecting it. The broker drops it when it would
+	// come back; from a queue that dead-letters at least once it does not leave, and
+	// stays there for ever (both measured). Otherwise a consumer must reject it
+	// somewhere, and it goes round for ever.
 	Dropped bool
 	// Certain: nothing but the routing key decides that messages go round.
 	Certain bool
@@ -25,6 +26,8 @@ type Hop struct {
 	// Causes are those for which the queue gives up messages by itself; none: only a
 	// consumer makes it.
 	Causes []Cause
+	// AtLeastOnce is that of the queue's route.
+	AtLeastOnce bool
 }
 
 // Queues are the names of the queues on a cycle.
@@ -282,7 +285,7 @@ func (g *Graph) cycle(backwards func(func(*queueState) bool), keys *Keys) Cycle 
 	for s := range backwards {
 		causes := s.causes()
 		c.Dropped = c.Dropped && len(causes) > 0
-		c.Hops = append(c.Hops, Hop{s.queue.Name, causes})
+		c.Hops = append(c.Hops, Hop{s.queue.Name, causes, s.route.AtLeastOnce})
 	}
 	slices.Reverse(c.Hops)
 	return c
