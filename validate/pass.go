@@ -214,9 +214,14 @@ func merge(found []finding) diag.List {
 func merged(group []finding) diag.Diagnostic {
 	d := group[0].Diagnostic
 	names := make([]string, 0, len(group))
+	seen := map[topology.Key]bool{}
 	for i, f := range group {
 		if !slices.Contains(names, f.name) {
 			names = append(names, f.name)
+		}
+		if !seen[f.Object] {
+			seen[f.Object] = true
+			d.Objects = append(d.Objects, f.Object)
 		}
 		if i > 0 {
 			d.Related = append(d.Related, diag.Related{Position: f.Position, Text: f.Object.String()})

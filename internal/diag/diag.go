@@ -44,6 +44,9 @@ type Diagnostic struct {
 	// Object is what the finding is about; zero for the file as a whole.
 	Object   topology.Key
 	Position topology.Position
+	// Objects are those that one finding stands for when it says the same of many;
+	// Object is then their virtual host.
+	Objects []topology.Key
 	// Related are further places, such as the first of two duplicates.
 	Related []Related
 	// Structural findings (syntax, types, unknown names) always stop a command.
