@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -337,6 +338,30 @@ func TestParseFormat(t *testing.T) {
 		if (err != nil) != (c.want == "") || f.Name != c.want {
 			t.Errorf("%q for file %q is %q (%v), want %q", c.name, c.file, f.Name, err, c.want)
 		}
+	}
+}
+
+// TestFindingOnMany: a finding that the rules tell once for many queues is drawn
+// at each of them, and listed once.
+func TestFindingOnMany(t *testing.T) {
+	v := &topology.VirtualHost{Name: "/"}
+	for i := range 20 {
+		v.Queues = append(v.Queues, &topology.Queue{VirtualHost: "/", Name: fmt.Sprintf("q%02d", i), Type: topology.Classic, Durable: true})
+	}
+	all := &topology.Topology{VirtualHosts: []*topology.VirtualHost{v}}
+	found := validate.Check(validate.Input{Topology: all, Versions: []catalog.Version{catalog.V(4, 3)}})
+	d := graph.New(graph.Input{Topology: all, Findings: found})
+	for _, n := range d.Nodes {
+		if !slices.ContainsFunc(n.Findings, func(f diag.Diagnostic) bool { return f.Code == "drop-is-loss" }) {
+			t.Errorf("%q has no finding drop-is-loss, but %v", n.Name, n.Findings)
+		}
+	}
+	svg := write(t, format(t, "svg"), d)
+	if n := strings.Count(svg, ">warning drop-is-loss: 20 queues"); n != 1 {
+		t.Errorf("the list names the finding %d times", n)
+	}
+	if n := strings.Count(svg, ">warning drop-is-loss</text>"); n != 20 {
+		t.Errorf("%d nodes name the finding", n)
 	}
 }
 

@@ -97,7 +97,11 @@ func findingLines(list diag.List) []string {
 			continue
 		}
 		if n++; n <= maxFindings {
-			lines = append(lines, wrap(text.Line(string(f.Severity)+": "+f.Summary))...)
+			said := f.Summary
+			if len(f.Objects) > 0 { // it lists others too
+				said = f.Code
+			}
+			lines = append(lines, wrap(text.Line(string(f.Severity)+": "+said))...)
 		}
 	}
 	if n > maxFindings {

@@ -41,10 +41,19 @@ const (
 // aspect is the wanted ratio of width to height for many small parts.
 func layout(boxes []box, wires []wire, aspect float64) (width, height int) {
 	var parts []*part
+	of := make([]*part, len(boxes))
 	for _, members := range connected(len(boxes), wires) {
-		p := newPart(boxes, wires, members)
-		p.place()
+		p := &part{boxes: boxes, wires: wires, members: members, chains: map[int][]*slot{}}
 		parts = append(parts, p)
+		for _, m := range members {
+			of[m] = p
+		}
+	}
+	for i, w := range wires {
+		of[w.from].own = append(of[w.from].own, i)
+	}
+	for _, p := range parts {
+		p.place()
 	}
 	return pack(parts, aspect)
 }
@@ -128,20 +137,6 @@ type slot struct {
 	height      int
 	left, right []*slot
 	key         float64
-}
-
-func newPart(boxes []box, wires []wire, members []int) *part {
-	p := &part{boxes: boxes, wires: wires, members: members, chains: map[int][]*slot{}}
-	in := map[int]bool{}
-	for _, m := range members {
-		in[m] = true
-	}
-	for i, w := range wires {
-		if in[w.from] {
-			p.own = append(p.own, i)
-		}
-	}
-	return p
 }
 
 func (p *part) place() {

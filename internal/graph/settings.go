@@ -22,7 +22,12 @@ type book struct {
 func newBook(list diag.List) *book {
 	b := &book{all: list, of: map[topology.Key][]int{}, printed: make([]bool, len(list))}
 	for i, d := range list {
-		b.of[d.Object] = append(b.of[d.Object], i)
+		if len(d.Objects) == 0 {
+			b.of[d.Object] = append(b.of[d.Object], i)
+		}
+		for _, k := range d.Objects {
+			b.of[k] = append(b.of[k], i)
+		}
 	}
 	return b
 }
@@ -36,17 +41,12 @@ func (b *book) look(k topology.Key) diag.List {
 	return list
 }
 
-// take returns the findings on an object, which have then their place; those that
-// were taken before are not among them.
+// take returns the findings on an object, which have then their place.
 func (b *book) take(k topology.Key) diag.List {
-	var list diag.List
 	for _, i := range b.of[k] {
-		if !b.printed[i] {
-			list = append(list, b.all[i])
-			b.printed[i] = true
-		}
+		b.printed[i] = true
 	}
-	return list
+	return b.look(k)
 }
 
 // rest returns what nobody took.
