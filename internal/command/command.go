@@ -109,6 +109,7 @@ func commands(s Streams) []*cli.Command {
 		planCommand(s),
 		applyCommand(s),
 		checkCommand(s),
+		explainCommand(s),
 		graphCommand(s),
 		schemaCommand(s),
 		completionCommand(s),
