@@ -76,7 +76,11 @@ func runPlan(c *cli.Context, s Streams) error {
 		if err := savePlan(name, result.plan); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.Err, "saved the plan to %s; rabbitctl apply %s carries it out\n", safeLine(name), safeLine(name))
+		hint := "carries it out"
+		if len(result.plan.BlockedChanges()) > 0 {
+			hint = "refuses it while anything is blocked, unless --skip-blocked"
+		}
+		fmt.Fprintf(s.Err, "saved the plan to %s; rabbitctl apply %s %s\n", safeLine(name), safeLine(name), hint)
 	}
 	if !c.Bool("detailed-exitcode") || result.plan.Empty() {
 		return nil

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/diag"
@@ -34,14 +35,34 @@ func Plan(w io.Writer, v PlanView, o Options) error {
 	return p.err
 }
 
-var actionMarks = map[plan.Action]struct {
+// mark is how an action is shown.
+type mark struct {
 	mark  string
 	style style
-}{
+}
+
+var actionMarks = map[plan.Action]mark{
 	plan.Create:  {"+", green},
 	plan.Update:  {"~", yellow},
 	plan.Replace: {"-/+", red},
 	plan.Delete:  {"-", red},
+}
+
+// externalMark is for objects that others make and that are not there.
+var externalMark = mark{"!", red}
+
+// isExternal reports whether a change stands for an object that the spec expects
+// of others: rabbitctl never makes it.
+func isExternal(c *plan.Change) bool {
+	return slices.ContainsFunc(c.Blocked, func(b plan.Block) bool { return b.Code == "external-missing" })
+}
+
+// verb is the action in a word, as the reader would say it.
+func verb(c *plan.Change) string {
+	if isExternal(c) {
+		return "missing"
+	}
+	return string(c.Action)
 }
 
 func (p *printer) planText(v PlanView) {
@@ -70,11 +91,14 @@ func (p *printer) planText(v PlanView) {
 // changeText writes one change with its fields, reasons, costs and blocks.
 func (p *printer) changeText(c *plan.Change) {
 	m := actionMarks[c.Action]
+	if isExternal(c) {
+		m = externalMark
+	}
 	blocked := ""
 	if len(c.Blocked) > 0 {
 		blocked = p.paint("  BLOCKED", red)
 	}
-	p.printf("  %s %s %s %s%s%s\n", p.paint(m.mark, m.style), c.Action, c.Key.Kind.Title(), text.Line(objectName(c.Key)), p.paint(text.Line(origin(c)), faint), blocked)
+	p.printf("  %s %s %s %s%s%s\n", p.paint(m.mark, m.style), verb(c), c.Key.Kind.Title(), text.Line(objectName(c.Key)), p.paint(text.Line(origin(c)), faint), blocked)
 	for _, f := range shownFields(c) {
 		p.printf("      %s\n", text.Line(fieldText(c.Action, f)))
 	}
@@ -122,6 +146,9 @@ func origin(c *plan.Change) string {
 // shownFields are the fields that differ; of a new object those that are not
 // what everybody expects.
 func shownFields(c *plan.Change) []plan.Field {
+	if isExternal(c) {
+		return nil
+	}
 	if c.Action != plan.Create || c.After == nil {
 		return c.Fields
 	}
@@ -209,8 +236,12 @@ func Summary(v PlanView) string {
 	if v.Plan.Empty() {
 		return "Nothing to do" + against + unmanaged
 	}
-	counts := map[plan.Action]int{}
+	counts, external := map[plan.Action]int{}, 0
 	for _, c := range v.Plan.Changes {
+		if isExternal(c) {
+			external++
+			continue
+		}
 		counts[c.Action]++
 	}
 	var parts []string
@@ -218,6 +249,9 @@ func Summary(v PlanView) string {
 		if counts[a] > 0 {
 			parts = append(parts, fmt.Sprintf("%d to %s", counts[a], a))
 		}
+	}
+	if external > 0 {
+		parts = append(parts, fmt.Sprintf("%d external missing", external))
 	}
 	s := "Plan: " + strings.Join(parts, ", ")
 	if n := len(v.Plan.BlockedChanges()); n > 0 {
@@ -246,7 +280,7 @@ func (p *printer) planMarkdown(v PlanView) {
 			}
 			what = append(what, line)
 		}
-		p.printf("| %s | %s %s in %s | %s |\n", c.Action, c.Key.Kind.Title(), markdownEscape(objectName(c.Key)),
+		p.printf("| %s | %s %s in %s | %s |\n", verb(c), c.Key.Kind.Title(), markdownEscape(objectName(c.Key)),
 			markdownEscape(fmt.Sprintf("%q", c.Key.VirtualHost)), strings.Join(what, "<br>"))
 	}
 	if len(v.Plan.Notes) > 0 {
