@@ -36,15 +36,19 @@ func samplePlan() *plan.Plan {
 		Server: plan.Server{Version: catalog.Version{Major: 4, Minor: 3, Patch: 6}},
 		Changes: []*plan.Change{
 			{Key: wait.Key(), Action: plan.Create, After: wait, Reasons: []plan.Reason{{Code: "missing", Text: "it does not exist"}}},
-			{Key: policy.Key(), Action: plan.Update, Before: policy, After: policy,
+			{
+				Key: policy.Key(), Action: plan.Update, Before: policy, After: policy,
 				Fields:  []plan.Field{{Name: "max-length", Old: int64(10), New: int64(5)}, {Name: "overflow", Old: "drop-head"}},
 				Reasons: []plan.Reason{{Code: "differs", Text: "differs in max-length"}},
 				Cost:    plan.Cost{Counts: plan.Counts{Messages: &three, Consumers: &one}, SecondsEstimated: 12},
-				Blocked: []plan.Block{{Code: "lossy", Text: "would lose messages", Unlock: "--allow lossy=policy/cap"}}},
-			{Key: queue(hostileName, nil).Key(), Action: plan.Replace, Before: queue(hostileName, nil), After: queue(hostileName, nil),
+				Blocked: []plan.Block{{Code: "lossy", Text: "would lose messages", Unlock: "--allow lossy=policy/cap"}},
+			},
+			{
+				Key: queue(hostileName, nil).Key(), Action: plan.Replace, Before: queue(hostileName, nil), After: queue(hostileName, nil),
 				Fields:  []plan.Field{{Name: "x-message-ttl", Old: int64(1), New: hostileName, Fixed: true}},
 				Cost:    plan.Cost{Bindings: 2},
-				Blocked: []plan.Block{{Code: "replace", Text: "cannot be changed in place " + hostileName}}},
+				Blocked: []plan.Block{{Code: "replace", Text: "cannot be changed in place " + hostileName}},
+			},
 			{Key: external.Key(), Action: plan.Create, After: external, Blocked: []plan.Block{{Code: "external-missing", Text: "is external and does not exist", Unlock: "create it"}}},
 		},
 		Notes:     []plan.Note{{Key: external.Key(), Code: "note", Text: "a hint " + hostileName}},
