@@ -41,7 +41,9 @@ func large(n int) *topology.VirtualHost {
 		case 2: // with their own keys
 			queue(work, topology.Arguments{"x-dead-letter-exchange": "dlx.topic"})
 			bind("dlx.topic", dead, fmt.Sprintf("team%d.order%d.#", i%50, i), nil)
-			bind("rest", dead, "", nil)
+			if i < 20 {
+				bind("rest", dead, "", nil)
+			}
 		default: // to a wait queue and back
 			queue(work, topology.Arguments{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-delivery-limit": int64(-1)})
 			bind("wait", dead, "", topology.Arguments{"x-match": "all", "queue": work})

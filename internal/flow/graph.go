@@ -176,18 +176,16 @@ func (g *Graph) DeadLetters(queue string) (*Reach, Lost) {
 	if len(classes) == 1 {
 		return g.spread(s.route.Exchange, classes[0], deadHeaders), g.lost(s.route.Exchange, classes[0], deadHeaders)
 	}
-	total := &Reach{byQueue: map[string]int{}}
+	total := &Reach{}
 	for _, c := range classes {
 		one := g.spread(s.route.Exchange, c, deadHeaders)
 		total.Open, total.Missing = total.Open || one.Open, total.Missing || one.Missing
 		for _, t := range one.Targets {
-			if i, ok := total.byQueue[t.Queue]; ok {
-				all := &total.Targets[i]
+			if all := total.Target(t.Queue); all != nil {
 				all.Keys, all.Certain = g.union(all.Keys, t.Keys), g.union(all.Certain, t.Certain)
 				continue
 			}
-			total.byQueue[t.Queue] = len(total.Targets)
-			total.Targets = append(total.Targets, t)
+			total.add(t)
 		}
 		l := g.lost(s.route.Exchange, c, deadHeaders)
 		none = Lost{g.union(none.Certain, l.Certain), g.union(none.Possible, l.Possible)}

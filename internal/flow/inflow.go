@@ -307,7 +307,7 @@ func (t *tide) visitDefault(p place, k *Keys, hit func(string, *Keys)) {
 			hit(key, k)
 		}
 	}
-	names, finite := k.Some(maxNamed)
+	names, finite := k.few(maxNamed)
 	if !finite {
 		names, _ = t.intersect(k, t.names).Some(len(t.router.queues))
 	}

@@ -82,6 +82,9 @@ func (k *Keys) Some(n int) (keys []string, all bool) {
 	if k.Empty() {
 		return nil, true
 	}
+	if key, ok := k.only(); ok && n > 0 {
+		return []string{key}, true
+	}
 	type path struct {
 		at   int32
 		text []string
@@ -122,6 +125,16 @@ func (k *Keys) Some(n int) (keys []string, all bool) {
 		level = next
 	}
 	return keys, all
+}
+
+// few lists the keys of a set of at most n; false: there are more.
+func (k *Keys) few(n int) ([]string, bool) {
+	for i := range k.states {
+		if k.states[i].other != nowhere {
+			return nil, false
+		}
+	}
+	return k.Some(n)
 }
 
 // only returns the key of a set of one.

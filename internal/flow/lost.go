@@ -16,6 +16,16 @@ type delivers struct{ sure, may *Keys }
 
 // lost works out which of some messages come to no queue from an exchange.
 func (r *router) lost(from string, c class, w *view) Lost {
+	key := spreadKey{from, c, w}
+	lost, ok := r.losses[key]
+	if !ok {
+		lost = r.findLost(from, c, w)
+		r.losses[key] = lost
+	}
+	return lost
+}
+
+func (r *router) findLost(from string, c class, w *view) Lost {
 	x := r.exchange(from)
 	if x == nil {
 		return Lost{c.keys, c.keys}
@@ -38,7 +48,7 @@ func (r *router) lost(from string, c class, w *view) Lost {
 }
 
 func (r *router) lostKeys(x *exchange, k *Keys, w *view) Lost {
-	if keys, finite := k.Some(maxNamed); finite {
+	if keys, finite := k.few(maxNamed); finite {
 		var certain, possible []string
 		for _, key := range keys {
 			reach := r.spread(x.name, class{keys: r.literal(key)}, w)

@@ -62,6 +62,8 @@ type router struct {
 	names     *Keys                // of all queues
 	published map[string][]publish // by exchange, from publishers
 	spreads   map[spreadKey]*Reach
+	targets   int // in all spreads
+	losses    map[spreadKey]Lost
 	delivered map[*view]map[*exchange]delivers
 }
 
@@ -69,7 +71,7 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	r := &router{
 		algebra: newAlgebra(), vhost: vhost,
 		queues: map[string]*topology.Queue{}, exchanges: map[string]*exchange{},
-		spreads: map[spreadKey]*Reach{}, delivered: map[*view]map[*exchange]delivers{},
+		spreads: map[spreadKey]*Reach{}, losses: map[spreadKey]Lost{}, delivered: map[*view]map[*exchange]delivers{},
 	}
 	whole := isWhole(vhost)
 	for _, q := range vhost.Queues {

@@ -153,7 +153,7 @@ func (r *router) meeting(x *exchange, k *Keys, more map[int]bool) []int {
 	if x.kind == topic {
 		list = x.trie.meeting(k, &r.left)
 	} else {
-		keys, finite := k.Some(maxNamed)
+		keys, finite := k.few(maxNamed)
 		if !finite {
 			keys, _ = r.intersect(k, r.matched(x)).Some(len(x.byKey))
 		}
@@ -196,8 +196,19 @@ type Target struct {
 	// those of which all certainly do. A message that came by a CC key counts under
 	// its routing key.
 	Keys, Certain *Keys
-	// Path is the first way found.
-	Path []Step
+
+	from *arrival
+	by   *topology.Binding // nil at the default exchange
+}
+
+// Path is the first way found.
+func (t *Target) Path() []Step {
+	path := []Step{{Exchange: t.from.x.name, Binding: t.by}}
+	for a := t.from; a.from != nil; a = a.from {
+		path = append(path, a.step)
+	}
+	slices.Reverse(path)
+	return path
 }
 
 // Reach is where the messages of a set can go.
@@ -210,15 +221,37 @@ type Reach struct {
 	// Missing: the exchange itself does not exist.
 	Missing bool
 
-	byQueue map[string]int
+	byQueue map[string]int // where there are many
 }
 
 // Target finds what comes to a queue; nil: nothing does.
 func (r *Reach) Target(queue string) *Target {
-	if i, ok := r.byQueue[queue]; ok {
-		return &r.Targets[i]
+	if r.byQueue != nil {
+		if i, ok := r.byQueue[queue]; ok {
+			return &r.Targets[i]
+		}
+		return nil
+	}
+	for i := range r.Targets {
+		if r.Targets[i].Queue == queue {
+			return &r.Targets[i]
+		}
 	}
 	return nil
+}
+
+// add appends a target.
+func (r *Reach) add(t Target) {
+	r.Targets = append(r.Targets, t)
+	switch n := len(r.Targets); {
+	case r.byQueue != nil:
+		r.byQueue[t.Queue] = n - 1
+	case n > 8:
+		r.byQueue = make(map[string]int, 2*n)
+		for i := range r.Targets {
+			r.byQueue[r.Targets[i].Queue] = i
+		}
+	}
 }
 
 // Certainly reports whether some of the messages certainly come to the queue.
@@ -237,6 +270,10 @@ type spreadKey struct {
 	view     *view
 }
 
+// maxTargets is how many targets all spreads together list exactly. Where every queue
+// leads to every other there would be the square of their number.
+const maxTargets = 1 << 20
+
 // spread follows a set of messages from an exchange. Exchanges are visited in the
 // order of router.sort, so that each is visited once where there are no circles.
 func (r *router) spread(from string, c class, w *view) *Reach {
@@ -244,7 +281,18 @@ func (r *router) spread(from string, c class, w *view) *Reach {
 	if known, ok := r.spreads[key]; ok {
 		return known
 	}
-	reach := &Reach{byQueue: map[string]int{}}
+	begin := flow{c.keys, c.keys}
+	if r.targets > maxTargets {
+		// From here on one answer for all keys must do.
+		rough := spreadKey{from, class{r.widened(r.all), c.cc}, w}
+		if rough != key {
+			reach := r.spread(rough.exchange, rough.class, w)
+			r.spreads[key] = reach
+			return reach
+		}
+		begin.sure = r.none
+	}
+	reach := &Reach{}
 	r.spreads[key] = reach
 	start := r.exchange(from)
 	if start == nil {
@@ -252,7 +300,7 @@ func (r *router) spread(from string, c class, w *view) *Reach {
 		return reach
 	}
 	s := spreading{router: r, reach: reach, at: map[*exchange]*arrival{}, cc: c.cc, view: w}
-	s.arrive(start, flow{c.keys, c.keys}, nil, Step{})
+	s.arrive(start, begin, nil, Step{})
 	for len(s.todo) > 0 {
 		x := heap.Pop(&s.todo).(*exchange)
 		a := s.at[x]
@@ -275,24 +323,16 @@ type spreading struct {
 // arrival is what has come to an exchange.
 type arrival struct {
 	flow
+	x      *exchange
 	from   *arrival
 	step   Step
 	queued bool
 }
 
-func (a *arrival) path(last Step) []Step {
-	path := []Step{last}
-	for ; a.from != nil; a = a.from {
-		path = append(path, a.step)
-	}
-	slices.Reverse(path)
-	return path
-}
-
 func (s *spreading) arrive(x *exchange, f flow, from *arrival, by Step) {
 	a, ok := s.at[x]
 	if !ok {
-		a = &arrival{flow: flow{s.none, s.none}, from: from, step: by}
+		a = &arrival{flow: flow{s.none, s.none}, x: x, from: from, step: by}
 		s.at[x] = a
 	}
 	sum := s.sum(a.flow, f)
@@ -306,14 +346,13 @@ func (s *spreading) arrive(x *exchange, f flow, from *arrival, by Step) {
 	}
 }
 
-func (s *spreading) deliver(queue string, f flow, path func() []Step) {
-	i, ok := s.reach.byQueue[queue]
-	if !ok {
-		s.reach.byQueue[queue] = len(s.reach.Targets)
-		s.reach.Targets = append(s.reach.Targets, Target{Queue: queue, Keys: f.may, Certain: f.sure, Path: path()})
+func (s *spreading) deliver(queue string, f flow, from *arrival, by *topology.Binding) {
+	t := s.reach.Target(queue)
+	if t == nil {
+		s.reach.add(Target{Queue: queue, Keys: f.may, Certain: f.sure, from: from, by: by})
+		s.targets++
 		return
 	}
-	t := &s.reach.Targets[i]
 	sum := s.sum(flow{t.Keys, t.Certain}, f)
 	t.Keys, t.Certain = sum.may, sum.sure
 }
@@ -334,7 +373,7 @@ func (s *spreading) visit(x *exchange, a *arrival) {
 			}
 			return
 		}
-		s.deliver(b.Destination, f, func() []Step { return a.path(by) })
+		s.deliver(b.Destination, f, a, b)
 	}, func(to *exchange, f flow) {
 		s.arrive(to, f, a, Step{Exchange: x.name, Alternate: true})
 	})
@@ -342,15 +381,14 @@ func (s *spreading) visit(x *exchange, a *arrival) {
 
 // byName delivers at the default exchange: to the queue that a key names.
 func (s *spreading) byName(a *arrival) {
-	path := func() []Step { return []Step{{}} }
 	whole := flow{a.may, a.may}
 	for _, key := range (class{cc: s.cc}).ccKeys() {
 		if s.isQueue(key) {
-			s.deliver(key, whole, path)
+			s.deliver(key, whole, a, nil)
 		}
 	}
 	// All names that are among the keys; external names are not all known.
-	keys, finite := a.may.Some(maxNamed)
+	keys, finite := a.may.few(maxNamed)
 	if !finite {
 		keys, _ = s.intersect(a.may, s.names).Some(len(s.queues))
 		s.reach.Open = s.reach.Open || len(s.vhost.External) > 0
@@ -358,7 +396,7 @@ func (s *spreading) byName(a *arrival) {
 	for _, key := range keys {
 		if s.isQueue(key) {
 			k := s.literal(key)
-			s.deliver(key, flow{k, k}, path)
+			s.deliver(key, flow{k, k}, a, nil)
 		}
 	}
 }
