@@ -11,6 +11,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/explain"
 	"github.com/rabbitctl/rabbitctl/internal/render"
 	"github.com/rabbitctl/rabbitctl/internal/text"
@@ -223,7 +224,17 @@ func readLive(c *cli.Context, s Streams, spec *specs.Spec, version catalog.Versi
 	case c.Bool("broker"):
 		return readBroker(c, s, spec)
 	case c.IsSet("against"):
-		return readExport(c, s, spec, version)
+		state, findings, err := readExport(c, spec)
+		if err != nil {
+			return nil, err
+		}
+		if len(state.Topology.VirtualHosts) == 0 && findings.HasErrors() {
+			return nil, errors.Join(showFindings(s, findings, nil), exit(ExitFindings))
+		}
+		if !version.IsZero() {
+			state.Version = version
+		}
+		return state, nil
 	}
 	return nil, nil
 }
@@ -261,11 +272,12 @@ func readFrom(c *cli.Context, client *broker.Client, spec *specs.Spec) (*broker.
 	return state, nil
 }
 
-func readExport(c *cli.Context, s Streams, spec *specs.Spec, version catalog.Version) (*broker.State, error) {
+// readExport reads an exported definitions file; findings say what is wrong with it.
+func readExport(c *cli.Context, spec *specs.Spec) (*broker.State, diag.List, error) {
 	name := c.String("against")
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read definitions: %w", err)
+		return nil, nil, fmt.Errorf("read definitions: %w", err)
 	}
 	defer f.Close()
 	only := c.String("vhost") // an export of one virtual host does not name it
@@ -276,13 +288,20 @@ func readExport(c *cli.Context, s Streams, spec *specs.Spec, version catalog.Ver
 	}
 	state, findings, err := broker.ReadDefinitions(f, name, only)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(state.Topology.VirtualHosts) == 0 && findings.HasErrors() {
-		return nil, errors.Join(showFindings(s, findings, nil), exit(ExitFindings))
+	return state, findings, onlyVirtualHost(c, state)
+}
+
+// onlyVirtualHost keeps the virtual host that --vhost names.
+func onlyVirtualHost(c *cli.Context, state *broker.State) error {
+	if !c.IsSet("vhost") {
+		return nil
 	}
-	if !version.IsZero() {
-		state.Version = version
+	v := state.Topology.VirtualHost(c.String("vhost"))
+	if v == nil {
+		return fail(ExitFailure, fmt.Errorf("there is no virtual host %q in it", c.String("vhost")))
 	}
-	return state, nil
+	state.Topology = &topology.Topology{VirtualHosts: []*topology.VirtualHost{v}}
+	return nil
 }

@@ -10,30 +10,34 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/render"
-	"github.com/rabbitctl/rabbitctl/specs"
 	"github.com/rabbitctl/rabbitctl/validate"
 )
 
 func validateCommand(s Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
-		Usage:     "find mistakes in specs; needs no broker",
+		Usage:     "find mistakes in specs, offline, or on a broker",
 		ArgsUsage: "SPEC...",
 		UsageText: "rabbitctl validate refunds.yaml\n" +
-			"rabbitctl validate --rabbitmq 4.3 specs/          is the spec right for another version?\n" +
+			"rabbitctl validate --rabbitmq 4.3 specs/          what changes or breaks by an upgrade?\n" +
+			"rabbitctl validate --broker --rabbitmq 4.3        the same of what is on a broker, without a spec\n" +
+			"rabbitctl validate --against definitions.json     of what is in an export\n" +
 			"rabbitctl validate --format sarif specs/ > rabbitctl.sarif\n" +
 			"rabbitctl validate --write-baseline old.json specs/, then --baseline old.json\n" +
 			"rabbitctl validate --format json - < spec.yaml",
 		Description: "Exits with 0 when there is no error (warnings and notes are shown), 3 when there is one.\n" +
-			"With --severity warning it also exits with 3 when there is a warning, and shows no notes.",
-		Flags: append([]cli.Flag{
+			"With --severity warning it also exits with 3 when there is a warning, and shows no notes.\n" +
+			"docs/upgrade.md says what --rabbitmq looks at.",
+		Flags: joinFlags([]cli.Flag{
 			rabbitmqFlag(),
+			&cli.StringFlag{Name: "from", Usage: "`VERSION` that runs now, for what --rabbitmq says of an upgrade (default: the broker's, else all that the spec's requires allows)"},
+			&cli.StringFlag{Name: "vhost", Usage: "only the virtual host `NAME` of --broker or --against (default: all that the user sees)"},
 			&cli.BoolFlag{Name: "strict", Usage: "a contract for every queue and an owner for every dead-letter queue"},
 			&cli.StringFlag{Name: "severity", Usage: "show only findings of this `SEVERITY` or worse, and exit with 3 when there is one: error, warning, info (default: show all, exit with 3 on errors)"},
 			&cli.StringFlag{Name: "baseline", Usage: "accept the findings that `FILE` lists"},
 			&cli.StringFlag{Name: "write-baseline", Usage: "write a baseline that accepts what is found now to `FILE`"},
 			formatFlag(render.FindingFormats()),
-		}, specFlags()...),
+		}, liveFlags("check"), specFlags(), connectionFlags()),
 		Action: func(c *cli.Context) error { return runValidate(c, s) },
 	}
 }
@@ -59,19 +63,13 @@ func runValidate(c *cli.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	spec, findings, err := loadSpec(c, s, c.Args().Slice())
+	in, sources, err := validateInput(c, s, version)
 	if err != nil {
 		return err
 	}
-	if spec != nil {
-		o.Sources = spec.Files
-	}
-	var in validate.Input
-	if !findings.HasStructural() {
-		in = checkInput(spec, findings, version)
-		in.Strict, in.Baseline = c.Bool("strict"), baseline
-		findings = in.Found
-	}
+	in.Strict, in.Baseline = c.Bool("strict"), baseline
+	o.Sources = sources
+	findings := in.Found
 	if !findings.HasStructural() {
 		if name := c.String("write-baseline"); name != "" {
 			return writeBaseline(s, name, in)
@@ -154,28 +152,19 @@ func writeBaseline(s Streams, name string, in validate.Input) error {
 }
 
 // versionFlag reads --rabbitmq; the zero version when it is not given.
-func versionFlag(c *cli.Context) (catalog.Version, error) {
-	if !c.IsSet("rabbitmq") {
+func versionFlag(c *cli.Context) (catalog.Version, error) { return versionIn(c, "rabbitmq") }
+
+// versionIn reads a flag that holds a version of RabbitMQ.
+func versionIn(c *cli.Context, flag string) (catalog.Version, error) {
+	if !c.IsSet(flag) {
 		return catalog.Version{}, nil
 	}
-	v, err := catalog.ParseVersion(c.String("rabbitmq"))
+	v, err := catalog.ParseVersion(c.String(flag))
 	if err != nil {
-		return catalog.Version{}, fail(ExitUsage, fmt.Errorf("--rabbitmq: %w", err))
+		return catalog.Version{}, fail(ExitUsage, fmt.Errorf("--%s: %w", flag, err))
 	}
 	if v.Below(catalog.Oldest) {
-		return catalog.Version{}, usagef("--rabbitmq %s: rabbitctl knows RabbitMQ from %s on", v, catalog.Oldest)
+		return catalog.Version{}, usagef("--%s %s: rabbitctl knows RabbitMQ from %s on", flag, v, catalog.Oldest)
 	}
 	return v, nil
-}
-
-// checkInput expands a spec for a version, for validate.Check; a zero version
-// stands for all that the spec allows. The findings of loading and expanding are
-// among Found.
-func checkInput(spec *specs.Spec, found diag.List, version catalog.Version) validate.Input {
-	desired, more := spec.Expand(specs.Target{Version: version})
-	in := validate.Input{Topology: desired, Versions: spec.Versions(), Sources: spec.Files, Found: append(found, more...)}
-	if !version.IsZero() {
-		in.Versions = []catalog.Version{version}
-	}
-	return in
 }

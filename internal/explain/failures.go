@@ -170,7 +170,7 @@ func (e *Explainer) outcome(f *Failure, q *topology.Queue, fate flow.Fate) {
 				f.More++
 				continue
 			}
-			f.To = append(f.To, Target{Queue: t.Queue, Certain: !t.Certain.Empty(), By: pathText(t.Path)})
+			f.To = append(f.To, Target{Queue: t.Queue, Certain: !t.Certain.Empty(), By: pathText(t.Path())})
 		}
 		if fate.Reach.Open {
 			parts = append(parts, "it may go elsewhere too: not all bindings on the way are known")
