@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
 )
 
@@ -102,6 +104,28 @@ func TestRowA21(t *testing.T) {
 				}
 				secondPlanIsEmpty(t, b, spec)
 			})
+		}
+	})
+}
+
+// TestRowA24 is the reason for the rule mixed-delays: a long delay holds up the
+// short one behind it, on classic and on quorum queues.
+func TestRowA24(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		for _, kind := range []string{"classic", "quorum"} {
+			b.DeclareQueue(t, vhost, kind, amqp091.Table{"x-queue-type": kind, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": kind + ".back"})
+			b.DeclareQueue(t, vhost, kind+".back", nil)
+			b.Publish(t, vhost, "", kind, 2, func(i int, m *amqp091.Publishing) { m.Expiration = []string{"1500", "100"}[i] })
+		}
+		time.Sleep(700 * time.Millisecond)
+		for _, kind := range []string{"classic", "quorum"} {
+			if n := b.Depth(t, vhost, kind+".back"); n != 0 {
+				t.Errorf("%s: %d came back before the first one's time", kind, n)
+			}
+		}
+		for _, kind := range []string{"classic", "quorum"} {
+			b.AwaitDepth(t, vhost, kind+".back", 2, 10*time.Second)
 		}
 	})
 }
@@ -267,6 +291,20 @@ func TestRowA35(t *testing.T) {
 		if definitions(t, b, vhost) != before {
 			t.Error("the refused change changed something")
 		}
+	})
+}
+
+// TestRowA37: the width of an integer is no difference, the type of a queue is.
+func TestRowA37(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		for name, value := range map[string]any{"short": int16(1000), "int": int32(1000), "long": int64(1000)} {
+			b.DeclareQueue(t, vhost, name, amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": value})
+		}
+		text := "defaults: {queue: {type: %s, settings_by: arguments, message_ttl: 1s, loses: {rejected: test, expired: test, delivery_limit: test}}}\nqueues: {short: {}, int: {}, long: {}}"
+		secondPlanIsEmpty(t, b, onVHost(t, vhost, fmt.Sprintf(text, "quorum")))
+		wantPlan(t, b, 4, onVHost(t, vhost, strings.Replace(fmt.Sprintf(text, "classic"), ", delivery_limit: test", "", 1)),
+			[]string{"replace queue/int blocked", "replace queue/long blocked", "replace queue/short blocked"}, `type: "quorum" -> "classic"`)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmq/amqp091-go"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
 )
@@ -298,4 +298,26 @@ func TestCaseH8(t *testing.T) {
 	secondPlanIsEmpty(t, b, spec)
 	wantPlan(t, b, 4, onVHost(t, vhost, fmt.Sprintf(text, "direct")), []string{"replace exchange/hash blocked"}, `type: "x-consistent-hash" -> "direct"`)
 	wantPlan(t, b, 4, onVHost(t, vhost, "queues: {s: {type: classic}}"), []string{"replace queue/s blocked"})
+}
+
+// TestCaseH12: pending changes have an exit status of their own, and a reviewed plan
+// is not carried out on a broker that moved since.
+func TestCaseH12(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		const text = "queues: {q: {type: quorum, retry: {max_attempts: %d}, dead_letter: d}, d: {" + owned + "}}"
+		runWith(t, b, "apply", "--yes", onVHost(t, vhost, fmt.Sprintf(text, 5))).want(t, 0)
+		file := t.TempDir() + "/plan.json"
+		runWith(t, b, "plan", "--detailed-exitcode", "--out", file, onVHost(t, vhost, fmt.Sprintf(text, 7))).want(t, 2)
+		const foreign = `{"pattern":"^q$","apply-to":"queues","priority":1000,"definition":{"delivery-limit":9}}`
+		makeRaw(t, b, vhost, [2]string{"policies/rabbitctl:q", foreign})
+		r := runWith(t, b, "apply", "--yes", file)
+		r.want(t, 4)
+		if !strings.Contains(r.err, "stale") || !strings.Contains(r.err, `policy "rabbitctl:q"`) {
+			t.Errorf("apply:\n%s", r.err)
+		}
+		if limit := livePolicies(t, b, vhost)["rabbitctl:q"]["delivery-limit"]; limit != 9.0 {
+			t.Errorf("the limit is %v", limit)
+		}
+	})
 }
