@@ -144,9 +144,16 @@ func redact(s string) string { return secretInURI.ReplaceAllString(s, "://***@")
 // than 255 bytes are taken for exchanges over HTTP though AMQP cannot address
 // them, and line breaks are removed.
 func checkAddressable(via Via, what, name string) error {
-	switch {
-	case len(name) > 255:
+	if len(name) > 255 {
 		return local("the %s is %d bytes long; RabbitMQ's limit is 255", what, len(name))
+	}
+	return checkPath(via, what, name)
+}
+
+// checkPath is checkAddressable for names that only the management API knows:
+// those of policies and parameters, of which the broker takes any length.
+func checkPath(via Via, what, name string) error {
+	switch {
 	case strings.ContainsAny(name, "\r\n"):
 		return local("the %s contains a line break, which RabbitMQ would remove", what)
 	case via == ViaHTTP && name == "":

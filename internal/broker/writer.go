@@ -162,6 +162,7 @@ func declarable(o topology.Object) (topology.Kind, bool) {
 func checkNames(via Via, o topology.Object) error {
 	type part struct{ what, name string }
 	parts := []part{{"name of the virtual host", o.Key().VirtualHost}}
+	var unbounded []part
 	switch o := o.(type) {
 	case *topology.Exchange:
 		if o.Name == "" {
@@ -185,9 +186,9 @@ func checkNames(via Via, o topology.Object) error {
 			return local("the routing key is %d bytes long; RabbitMQ's limit is 255", len(o.RoutingKey))
 		}
 	case *topology.Policy:
-		parts = append(parts, part{"name of the policy", o.Name})
+		unbounded = []part{{"name of the policy", o.Name}}
 	case *topology.Parameter:
-		parts = append(parts, part{"name of the component", o.Component}, part{"name of the parameter", o.Name})
+		unbounded = []part{{"name of the component", o.Component}, {"name of the parameter", o.Name}}
 	case *topology.Permission:
 		parts = append(parts, part{"name of the user", o.User})
 	case *topology.TopicPermission:
@@ -196,6 +197,11 @@ func checkNames(via Via, o topology.Object) error {
 	}
 	for _, p := range parts {
 		if err := checkAddressable(via, p.what, p.name); err != nil {
+			return err
+		}
+	}
+	for _, p := range unbounded {
+		if err := checkPath(via, p.what, p.name); err != nil {
 			return err
 		}
 	}
