@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -168,27 +166,4 @@ func showPlan(c *cli.Context, s Streams, result *comparison, o render.Options) e
 		}
 	}
 	return render.Plan(s.Out, view, o)
-}
-
-// savePlan writes a plan for apply, readable by its owner only. It is renamed
-// into place, so that a killed run leaves no half of it.
-func savePlan(name string, p *plan.Plan) error {
-	data, err := plan.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("save the plan: %w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rabbitctl-plan-*") // CreateTemp makes it 0600
-	if err != nil {
-		return fmt.Errorf("save the plan: %w", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("save the plan: %w", err)
-	}
-	return nil
 }
