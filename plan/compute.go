@@ -41,6 +41,7 @@ func Compute(in Input) (*Plan, diag.List) {
 	for _, h := range c.hosts {
 		c.compare(h)
 	}
+	c.wanted = c.targets()
 	g := c.dependencies()
 	c.restrict(g, g.order())
 	for _, h := range c.hosts {

@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -115,6 +117,7 @@ func (d *dependencies) connect() {
 		d.connectQueue(q)
 	}
 	d.connectPolicies()
+	d.connectTargets()
 }
 
 func (d *dependencies) connectExchange(e *topology.Exchange) {
@@ -222,6 +225,35 @@ func (d *dependencies) connectPolicies() {
 			for _, p := range everyone(policy.Match{}, after) {
 				d.g.connect(n, d.alternate(e, policy.Match{Policy: p}), deadLetter)
 			}
+		}
+	}
+}
+
+// targetPrefix begins the names of the nodes of targets.
+const targetPrefix = "target/"
+
+func isTarget(n *node) bool { return strings.HasPrefix(n.id, targetPrefix) }
+
+// connectTargets gives targets that are on the broker a node, which waits for the
+// route that they need: it may be missing although they are as they should be.
+func (d *dependencies) connectTargets() {
+	for _, k := range slices.SortedFunc(maps.Keys(d.c.wanted), compareKeys) {
+		if k.VirtualHost != d.h.name {
+			continue
+		}
+		to := -1
+		switch k.Kind {
+		case topology.KindQueue:
+			if q := d.h.have.Queues[k.Name]; q != nil {
+				to = d.deadLetter(q, d.h.after.Queue(q.Name, q.Type))
+			}
+		case topology.KindExchange:
+			if e := d.h.have.Exchanges[k.Name]; e != nil {
+				to = d.alternate(e, d.h.after.Exchange(e.Name))
+			}
+		}
+		if to >= 0 {
+			d.g.connect(d.g.add(targetPrefix+id(k), nil), to, deadLetter)
 		}
 	}
 }

@@ -19,10 +19,9 @@ func (c *computation) restrict(g *graph, changes []*Change) {
 			todo = append(todo, n)
 		}
 	}
-	c.wanted = c.targets()
 	wanted := c.wanted
 	for n, node := range g.nodes {
-		if node.change != nil && (wanted == nil || wanted[node.change.Key]) {
+		if node.change != nil && (wanted == nil || wanted[node.change.Key]) || isTarget(node) {
 			need(n)
 		}
 	}
@@ -34,7 +33,7 @@ func (c *computation) restrict(g *graph, changes []*Change) {
 		}
 	}
 	for n, node := range g.nodes {
-		if keep[n] && node.change == nil {
+		if keep[n] && node.change == nil && !isTarget(node) {
 			c.plan.Routes[node.id] = g.names(n)
 		}
 	}

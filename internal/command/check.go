@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -108,7 +109,7 @@ func lookUntil(ctx context.Context, wait time.Duration, look func(context.Contex
 
 // checkManaged compares existence and every field through the management API.
 func checkManaged(ctx context.Context, c *cli.Context, spec *specs.Spec, client *broker.Client) (*checkResult, error) {
-	in := plan.Input{Targets: queueTargets(c, spec)}
+	in := plan.Input{Targets: queueTargets(c)}
 	// A look needs no message counts, hence no client: it only compares.
 	result, err := compare(ctx, spec, nil, fromBroker(client), in, nil)
 	if err != nil {
@@ -129,7 +130,29 @@ func checkManaged(ctx context.Context, c *cli.Context, spec *specs.Spec, client 
 	for _, ch := range result.plan.Changes {
 		out.problems = append(out.problems, render.ProblemOf(ch))
 	}
+	out.problems = append(out.problems, overruled(result.findings, in.Targets)...)
 	return out, nil
+}
+
+// overruled are objects that need no change and are still not as declared: what
+// others do wins over them, or they are others' and differ.
+func overruled(findings diag.List, targets []topology.Key) []render.Problem {
+	var problems []render.Problem
+	for _, d := range findings {
+		if !slices.Contains([]string{"effective-value", "foreign-policy-wins", "external-differs"}, d.Code) {
+			continue
+		}
+		anywhere := topology.Key{Kind: d.Object.Kind, Name: d.Object.Name}
+		if len(targets) > 0 && !slices.Contains(targets, anywhere) {
+			continue
+		}
+		if i := slices.IndexFunc(problems, func(p render.Problem) bool { return p.Object == d.Object }); i >= 0 {
+			problems[i].Text += "; " + d.Summary
+			continue
+		}
+		problems = append(problems, render.Problem{Object: d.Object, What: "different", Text: d.Summary})
+	}
+	return problems
 }
 
 // checkPassive looks for existence over AMQP only.
@@ -138,16 +161,16 @@ func checkPassive(ctx context.Context, c *cli.Context, spec *specs.Spec, client 
 	if findings.HasStructural() {
 		return &checkResult{findings: findings}, nil
 	}
-	only := map[topology.Key]bool{}
-	for _, k := range queueTargets(c, spec) {
-		only[k] = true
+	only, findings := neededBy(desired, queueTargets(c))
+	if findings.HasStructural() {
+		return &checkResult{findings: findings}, nil
 	}
 	out := &checkResult{passive: true}
 	for _, v := range desired.VirtualHosts {
 		var objects []topology.Object
 		for _, o := range v.Objects() {
 			kind := o.Key().Kind
-			if (kind == topology.KindQueue || kind == topology.KindExchange && len(only) == 0) && (len(only) == 0 || only[o.Key()]) {
+			if (kind == topology.KindQueue || kind == topology.KindExchange) && only[o.Key()] {
 				objects = append(objects, o)
 			}
 		}
@@ -163,12 +186,25 @@ func checkPassive(ctx context.Context, c *cli.Context, spec *specs.Spec, client 
 	return out, nil
 }
 
-func queueTargets(c *cli.Context, spec *specs.Spec) []topology.Key {
+// neededBy are the objects that the targets need, themselves among them, and all
+// without targets.
+func neededBy(desired *topology.Topology, targets []topology.Key) (map[topology.Key]bool, diag.List) {
+	nothing := &topology.Topology{}
+	for _, v := range desired.VirtualHosts {
+		nothing.VirtualHosts = append(nothing.VirtualHosts, &topology.VirtualHost{Name: v.Name})
+	}
+	p, findings := plan.Compute(plan.Input{Desired: desired, Live: nothing, Targets: targets, Offline: true})
+	needed := map[topology.Key]bool{}
+	for _, ch := range p.Changes {
+		needed[ch.Key] = true
+	}
+	return needed, findings
+}
+
+func queueTargets(c *cli.Context) []topology.Key {
 	var keys []topology.Key
 	for _, name := range c.StringSlice("queue") {
-		for _, v := range spec.VirtualHosts {
-			keys = append(keys, topology.Key{Kind: topology.KindQueue, VirtualHost: v.Name, Name: name})
-		}
+		keys = append(keys, topology.Key{Kind: topology.KindQueue, Name: name}) // in whichever virtual host
 	}
 	return keys
 }

@@ -288,9 +288,11 @@ func targets(c *cli.Context, spec *specs.Spec) ([]topology.Key, error) {
 		if err != nil {
 			return nil, usagef("--target: %w", err)
 		}
-		for _, v := range spec.VirtualHosts {
-			keys = append(keys, topology.Key{Kind: kind, VirtualHost: v.Name, Name: name})
+		if kind == topology.KindVirtualHost {
+			keys = append(keys, topology.Key{Kind: kind, VirtualHost: name})
+			continue
 		}
+		keys = append(keys, topology.Key{Kind: kind, Name: name}) // in whichever virtual host
 	}
 	return keys, nil
 }
