@@ -14,9 +14,10 @@ import (
 )
 
 // Moved lists the objects of a saved plan whose live state is no longer the one
-// that the plan was computed from: the object itself and, for what touches queues,
-// the policy and operator policy that act on them and the default queue type. A
-// plan with any must not be applied.
+// that the plan was computed from: the object itself, for what touches queues the
+// policy and operator policy that act on them and the default queue type, and
+// whether messages that go on from there still arrive somewhere. A plan with any
+// must not be applied.
 func Moved(saved *Plan, live *topology.Topology) []topology.Key {
 	v := saved.Server.Version
 	if v.IsZero() {
@@ -30,6 +31,20 @@ func Moved(saved *Plan, live *topology.Topology) []topology.Key {
 		}
 	}
 	return keys
+}
+
+// Elsewhere says why a saved plan is not for a broker: another version decides
+// differently what can be done and how. What the plan does not know, as when it
+// was made against a file, does not count. "": it is for this one.
+func Elsewhere(saved *Plan, now Server) string {
+	was := saved.Server
+	if was.ClusterName != "" && now.ClusterName != "" && was.ClusterName != now.ClusterName {
+		return fmt.Sprintf("it was made for the broker %q, and this is %q", was.ClusterName, now.ClusterName)
+	}
+	if !was.Version.IsZero() && !now.Version.IsZero() && was.Version != now.Version {
+		return fmt.Sprintf("it was made for RabbitMQ %s, and this is %s", was.Version, now.Version)
+	}
+	return ""
 }
 
 // printer makes fingerprints over one live state.
@@ -49,6 +64,8 @@ type printedHost struct {
 	matched map[string][]*topology.Queue
 	// texts of queues with what acts on them are made once: a policy may match all.
 	texts map[string]string
+	// then is the virtual host as the changes will leave it.
+	then *destinations
 }
 
 func newPrinter(live *topology.Topology, v catalog.Version, changes []*Change) *printer {
@@ -77,6 +94,7 @@ func (p *printer) host(name string) *printedHost {
 		h.objects[o.Key()] = o
 	}
 	h.match(p)
+	h.then = newDestinations(p.version, v, p.changes)
 	p.hosts[name] = h
 	return h
 }
@@ -143,9 +161,14 @@ func (p *printer) of(c *Change) string {
 			q = &topology.Queue{Name: after.Name, Type: after.Type}
 		}
 		io.WriteString(sum, h.acting(q))
+		fmt.Fprintf(sum, "dead letters %s\n", h.then.ofQueue(after))
+	case *topology.Exchange:
+		fmt.Fprintf(sum, "unroutable messages %s\n", h.then.ofExchange(after))
+	case *topology.Binding:
+		fmt.Fprintf(sum, "both ends %t\n", h.then.hasEnds(after))
 	case *topology.Policy:
 		for _, q := range h.matched[c.ID] {
-			io.WriteString(sum, h.queue(q))
+			fmt.Fprintf(sum, "%s dead letters %s\n", h.queue(q), h.then.ofQueue(q))
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))

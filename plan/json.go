@@ -54,6 +54,7 @@ type jsonChange struct {
 	Cost        jsonCost     `json:"cost"`
 	Blocked     []jsonBlock  `json:"blocked"`
 	Needs       []string     `json:"needs"`
+	NeedsEmpty  []string     `json:"needs_empty,omitempty"`
 	Fingerprint string       `json:"fingerprint"`
 }
 
@@ -158,7 +159,7 @@ func (s *jsonSummary) count(c *Change) {
 func encodeChange(p *Plan, c *Change) jsonChange {
 	out := jsonChange{
 		ID: c.ID, Object: c.Key, Actions: []Action{c.Action}, Before: encodeObject(c.Before), After: encodeObject(c.After),
-		Fields: []jsonField{}, Reasons: []jsonReason{}, Blocked: []jsonBlock{}, Needs: list(c.Needs), Fingerprint: p.Fingerprints[c.ID],
+		Fields: []jsonField{}, Reasons: []jsonReason{}, Blocked: []jsonBlock{}, Needs: list(c.Needs), NeedsEmpty: c.NeedsEmpty, Fingerprint: p.Fingerprints[c.ID],
 		Cost: jsonCost{c.Cost.Messages, c.Cost.Consumers, c.Cost.Bindings, c.Cost.SecondsEstimated},
 	}
 	if c.Action == Replace { // whoever looks for a delete must not miss it
@@ -261,7 +262,7 @@ func Unmarshal(data []byte) (*Plan, error) {
 }
 
 func decodeChange(in jsonChange) (*Change, error) {
-	c := &Change{ID: in.ID, Key: in.Object, Needs: in.Needs}
+	c := &Change{ID: in.ID, Key: in.Object, Needs: in.Needs, NeedsEmpty: in.NeedsEmpty}
 	switch {
 	case slices.Equal(in.Actions, []Action{Delete, Create}):
 		c.Action = Replace

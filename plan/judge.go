@@ -150,9 +150,12 @@ func (w *walker) take(s *step, matches bool) {
 		return
 	}
 	losses := w.c.losses(w.q, w.h.after.Effective(w.q, before), w.h.after.Effective(w.q, after))
-	if len(losses) > 0 && w.hasMessages(s) {
-		s.lossy = append(s.lossy, fmt.Sprintf("%q%s: %s", w.q.Name, w.count(), strings.Join(losses, ", ")))
-		return
+	if len(losses) > 0 && !w.c.allows("lossy", w.q.Key(), s.change.Key) {
+		if w.hasMessages() {
+			s.lossy = append(s.lossy, fmt.Sprintf("%q%s: %s", w.q.Name, w.count(), strings.Join(losses, ", ")))
+			return
+		}
+		s.change.NeedsEmpty = append(s.change.NeedsEmpty, w.q.Name)
 	}
 	w.policies, w.operators = policies, operators
 }
@@ -169,19 +172,16 @@ func (w *walker) belongs(s *step) bool {
 
 // hasMessages reports whether the queue holds messages, or may; it notes that the
 // plan wants to know.
-func (w *walker) hasMessages(s *step) bool {
+func (w *walker) hasMessages() bool {
 	k := w.q.Key()
 	if w.q.Type == topology.Stream { // streams are never empty unless said
-		return !w.c.allows("lossy", k, s.change.Key)
+		return true
 	}
 	counts, known := w.c.in.Counts[k]
 	if !known && !w.c.in.Offline {
 		w.c.wants[k] = true
 	}
-	if counts.Messages != nil && *counts.Messages == 0 {
-		return false
-	}
-	return !w.c.allows("lossy", k, s.change.Key)
+	return counts.Messages == nil || *counts.Messages > 0
 }
 
 func (w *walker) count() string {

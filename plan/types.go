@@ -7,6 +7,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
@@ -105,6 +107,9 @@ type Change struct {
 	Blocked []Block
 	// Needs are IDs of changes and routes that must be done before.
 	Needs []string
+	// NeedsEmpty are queues that would lose messages by it and that were empty when
+	// they were counted, so that it is not blocked; they must still be.
+	NeedsEmpty []string
 }
 
 // Field is one differing field. A nil Old or New means absent.
@@ -147,6 +152,21 @@ type Note struct {
 
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }
+
+// NeedsEmpty are the queues that have to be empty still when the plan is carried
+// out.
+func (p *Plan) NeedsEmpty() []topology.Key {
+	var keys []topology.Key
+	for _, c := range p.Changes {
+		if len(c.Blocked) == 0 {
+			for _, name := range c.NeedsEmpty {
+				keys = append(keys, topology.Key{Kind: topology.KindQueue, VirtualHost: c.Key.VirtualHost, Name: name})
+			}
+		}
+	}
+	slices.SortFunc(keys, compareKeys)
+	return slices.Compact(keys)
+}
 
 // BlockedChanges are the changes that apply must not do.
 func (p *Plan) BlockedChanges() []*Change {

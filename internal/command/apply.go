@@ -127,6 +127,9 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		return brokerError(err)
 	}
 	server := plan.Server{Version: state.Version, ClusterName: state.ClusterName, ExchangeTypes: state.ExchangeTypes}
+	if elsewhere := plan.Elsewhere(saved, server); elsewhere != "" {
+		return fail(ExitBlocked, fmt.Errorf("the saved plan is stale, nothing was changed: %s\nplan again", elsewhere))
+	}
 	if moved := plan.Moved(saved, state.Topology); len(moved) > 0 {
 		var b strings.Builder
 		for _, m := range moved {
@@ -166,6 +169,9 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		}
 	}
 	if err := checkSecrets(result.plan, j.s); err != nil {
+		return err
+	}
+	if err := j.stillEmpty(result.plan); err != nil {
 		return err
 	}
 	beginWriting(j.c.Context)
