@@ -98,6 +98,7 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 			}
 		}
 	}
+	r.addLeftOut()
 	alternate := o.alternates()
 	for _, x := range r.exchanges {
 		// A policy may name the default exchange too, and does nothing (measured).
@@ -117,6 +118,29 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	r.published = r.publishers()
 	r.sort()
 	return r
+}
+
+// addLeftOut adds what an export of 4.3 leaves out and its bindings name: internal
+// exchanges and exclusive queues. Nothing more is known of them.
+func (r *router) addLeftOut() {
+	partial := slices.ContainsFunc(r.vhost.Exchanges, func(e *topology.Exchange) bool { return e.InternalUnknown })
+	if !partial {
+		return
+	}
+	exchange := func(name string) {
+		if name != "" && r.exchanges[name] == nil {
+			r.add(name, nil, "", true)
+			r.exchanges[name].internal = true
+		}
+	}
+	for _, b := range r.vhost.Bindings {
+		exchange(b.Source)
+		if b.DestinationType == topology.ToExchange {
+			exchange(b.Destination)
+		} else if _, ok := r.queues[b.Destination]; !ok {
+			r.queues[b.Destination] = nil
+		}
+	}
 }
 
 // isWhole reports whether a topology is a broker's state, which has all there is,
