@@ -206,7 +206,7 @@ func TestCategoriesExampleOnBrokers(t *testing.T) {
 		vhost := b.VirtualHost(t)
 		declare(t, b, vhost, top.VirtualHosts[0])
 		for _, category := range []string{"transient", "business-logic", "unheard of"} {
-			b.Publish(t, vhost, "orders", "placed", 1, func(_ int, m *amqp.Publishing) {
+			b.Publish(t, vhost, "sales", "placed", 1, func(_ int, m *amqp.Publishing) {
 				m.Headers, m.Body = amqp.Table{"x-opt-dead-letter-category": category}, []byte(category)
 			})
 		}
