@@ -1,109 +1,50 @@
 package validate
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/flow"
+	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// keyKind says what is known of a routing key.
-type keyKind int
-
-const (
-	literal keyKind = iota // exactly this key
-	pattern                // keys that match this topic pattern
-	anyKey                 // nothing is known
-)
-
-// routingKey is what is known of the keys of some messages.
-type routingKey struct {
-	kind keyKind
-	text string
+// graph is where messages go on a version.
+func (s *state) graph(v catalog.Version) *flow.Graph {
+	if g, ok := s.graphs[v]; ok {
+		return g
+	}
+	effective := func(q *topology.Queue) map[string]policy.Value { return s.effective(q, v) }
+	var g *flow.Graph
+	if newest := s.newest(); v == newest {
+		g = flow.New(s.vhost, v, flow.Options{
+			Live: s.live, Effective: effective,
+			Alternate: func(e *topology.Exchange) (string, bool) {
+				name, _, ok := s.alternate(e)
+				return name, ok
+			},
+		})
+	} else {
+		g = s.graph(newest).At(v, effective)
+	}
+	s.graphs[v] = g
+	return g
 }
 
-type reachKey struct {
-	exchange string
-	key      routingKey
+// routed reports whether a queue has a dead-letter route on a version.
+func (s *state) routed(q *topology.Queue, v catalog.Version) bool {
+	return s.graph(v).DeadLetter(q.Name) != nil
 }
 
-// reach is where messages can end up.
-type reach struct {
-	// queues are those that messages can get to, in the order found.
-	queues []string
-	// certain are those that no header and no unknown exchange type can keep them
-	// from: at least one of the keys in question gets there.
-	certain map[string]bool
-	// open says that the way leads through something that the spec does not
-	// describe, so that more may be reached.
-	open bool
-}
-
-func (r reach) nowhere() bool { return len(r.queues) == 0 && !r.open }
-
-// route is the dead-letter route in effect on a queue.
-type route struct {
-	exchange string
-	fixed    bool   // key is set; otherwise messages keep their own
-	key      string // where fixed
-}
-
-// route returns the dead-letter route in effect on a version.
-func (s *state) route(q *topology.Queue, v catalog.Version) (route, bool) {
-	set := s.effective(q, v)
-	exchange, ok := set.text("dead-letter-exchange")
+// cycles are the circles of dead-letter routes on a version.
+func (s *state) cycles(v catalog.Version) []flow.Cycle {
+	all, ok := s.circles[v]
 	if !ok {
-		return route{}, false
+		all = s.graph(v).Cycles()
+		s.circles[v] = all
 	}
-	key, fixed := set.text("dead-letter-routing-key")
-	return route{exchange: exchange, key: key, fixed: fixed}, true
-}
-
-// reaches returns where the dead letters of a queue can end up.
-func (s *state) reaches(q *topology.Queue, r route) reach {
-	if r.fixed {
-		return s.reach(r.exchange, routingKey{literal, r.key})
-	}
-	total := reach{certain: map[string]bool{}}
-	for _, k := range s.keysInto(q) {
-		one := s.reach(r.exchange, k)
-		for _, name := range one.queues {
-			if !slices.Contains(total.queues, name) {
-				total.queues = append(total.queues, name)
-			}
-			total.certain[name] = total.certain[name] || one.certain[name]
-		}
-		total.open = total.open || one.open
-	}
-	return total
-}
-
-// keysInto is what is known of the keys with which messages come into a queue.
-// It leaves out what publishers add with CC.
-func (s *state) keysInto(q *topology.Queue) []routingKey {
-	var keys []routingKey
-	for _, b := range s.index.To[topology.End{Type: topology.ToQueue, Name: q.Name}] {
-		k := routingKey{kind: anyKey}
-		switch s.exchangeType(b.Source) {
-		case "direct":
-			k = routingKey{literal, b.RoutingKey}
-		case "topic":
-			k = routingKey{literal, b.RoutingKey}
-			if isPattern(b.RoutingKey) {
-				k.kind = pattern
-			}
-		}
-		if !slices.Contains(keys, k) {
-			keys = append(keys, k)
-		}
-	}
-	own := routingKey{literal, q.Name}
-	// A consumer's copies come back through the default exchange.
-	if len(keys) == 0 || intent(q).Retry != nil && len(intent(q).Retry.Delays) > 0 && !slices.Contains(keys, own) {
-		keys = append(keys, own)
-	}
-	return keys
+	return all
 }
 
 // exchangeType is the type of an exchange, "" when it is unknown.
@@ -126,193 +67,92 @@ func (s *state) alternate(e *topology.Exchange) (name, from string, ok bool) {
 	return name, in.from("alternate-exchange"), ok
 }
 
-// reach follows messages with a key from an exchange. Every exchange is visited
-// at most twice, however many paths there are.
-func (s *state) reach(exchange string, key routingKey) reach {
-	cacheKey := reachKey{exchange, key}
-	if known, ok := s.reached[cacheKey]; ok {
-		return known
+// hasAlternate reports whether an alternate exchange is in effect.
+func (s *state) hasAlternate(e *topology.Exchange) bool {
+	if e == nil {
+		return false
 	}
-	w := walk{state: s, key: key, seen: map[string]int{}}
-	w.certain = map[string]bool{}
-	w.exchange(exchange, true)
-	for len(w.next) > 0 {
-		step := w.next[0]
-		w.next = w.next[1:]
-		w.exchange(step.exchange, step.certain)
-	}
-	s.reached[cacheKey] = w.reach
-	return w.reach
+	_, _, ok := s.alternate(e)
+	return ok
 }
 
-type walk struct {
-	*state
-	reach
-	key  routingKey
-	seen map[string]int
-	next []step
+// targets are the queues that the dead letters of a queue can come to.
+func targets(r *flow.Reach) []string {
+	names := make([]string, len(r.Targets))
+	for i, t := range r.Targets {
+		names[i] = t.Queue
+	}
+	return names
 }
 
-type step struct {
-	exchange string
-	certain  bool
+// some names keys of a set for a sentence: all of them where they are few.
+func some(k *flow.Keys) string {
+	keys, all := k.Some(shownNames)
+	switch {
+	case all:
+		return quoted(keys, "and")
+	case k.Listable():
+		return quoted(keys, ",") + " and more"
+	}
+	return fmt.Sprintf("such as %q", k.Example())
 }
 
-func (w *walk) add(queue string, certain bool) {
-	if _, known := w.reach.certain[queue]; !known {
-		w.queues = append(w.queues, queue)
-	}
-	w.reach.certain[queue] = w.reach.certain[queue] || certain
+// isDeadLetterTarget reports whether the dead messages of another queue, or what
+// an exchange cannot route, end in a queue.
+func (s *state) isDeadLetterTarget(q *topology.Queue) bool {
+	return s.takesDeadLetters(q) || s.ends().unrouted[q.Name]
 }
 
-func (w *walk) exchange(name string, certain bool) {
-	level := 1
-	if certain {
-		level = 2
-	}
-	if w.seen[name] >= level {
-		return
-	}
-	w.seen[name] = level
-	if name == "" {
-		w.defaultExchange(certain)
-		return
-	}
-	e, known := w.state.exchange(name)
-	if known == missing {
-		return
-	}
-	if known != declared {
-		w.open = true
-	}
-	bindings, sure := w.matching(name)
-	for _, b := range bindings {
-		if b.DestinationType == topology.ToExchange {
-			w.next = append(w.next, step{b.Destination, certain && sure})
-			continue
-		}
-		if _, there := w.state.queue(b.Destination); there != missing {
-			w.add(b.Destination, certain && sure)
-		}
-	}
-	if e == nil || len(bindings) > 0 && sure && w.key.kind == literal {
-		return
-	}
-	if ae, _, ok := w.alternate(e); ok {
-		w.next = append(w.next, step{ae, certain && len(bindings) == 0})
-	}
+// takesDeadLetters reports whether the dead messages of another queue end in a
+// queue.
+func (s *state) takesDeadLetters(q *topology.Queue) bool { return len(s.sources(q)) > 0 }
+
+// sources are the queues whose dead messages can come into a queue, itself left out.
+func (s *state) sources(q *topology.Queue) []*topology.Queue { return s.ends().sources[q.Name] }
+
+// ends are the queues that messages end in which another one gave up.
+type ends struct {
+	sources  map[string][]*topology.Queue
+	unrouted map[string]bool // what an exchange cannot route
 }
 
-// defaultExchange routes to the queue of the key's name.
-func (w *walk) defaultExchange(certain bool) {
-	switch w.key.kind {
-	case literal:
-		q, known := w.state.queue(w.key.text)
-		switch {
-		case q != nil:
-			w.add(w.key.text, certain)
-		case known != missing:
-			w.open = true
-		}
-	case pattern:
-		for _, q := range w.vhost.Queues {
-			if topicMatches(w.key.text, q.Name) {
-				w.add(q.Name, certain)
-			}
-		}
-		w.open = w.open || len(w.vhost.External) > 0
-	default:
-		w.open = true
+// maxSources is how many sources of one queue are remembered: rules that look at
+// each pair need not see thousands that are alike.
+const maxSources = 200
+
+func (s *state) ends() *ends {
+	if s.ended != nil {
+		return s.ended
 	}
-}
-
-// matching lists the bindings of an exchange that can take messages with the
-// key; sure says that they certainly do for one of the keys in question.
-func (w *walk) matching(name string) (bindings []*topology.Binding, sure bool) {
-	all := w.index.From[name]
-	switch w.exchangeType(name) {
-	case "fanout":
-		return all, true
-	case "direct":
-		switch w.key.kind {
-		case literal:
-			return w.directBindings(name)[w.key.text], true
-		case pattern:
-			return keep(all, func(b *topology.Binding) bool { return topicMatches(w.key.text, b.RoutingKey) }), true
-		}
-	case "topic":
-		switch w.key.kind {
-		case literal:
-			return keep(all, func(b *topology.Binding) bool { return topicMatches(b.RoutingKey, w.key.text) }), true
-		case pattern:
-			return keep(all, func(b *topology.Binding) bool { return patternsMeet(b.RoutingKey, w.key.text) }), true
-		}
-	}
-	return all, false
-}
-
-func (s *state) directBindings(exchange string) map[string][]*topology.Binding {
-	table, ok := s.direct[exchange]
-	if !ok {
-		table = map[string][]*topology.Binding{}
-		for _, b := range s.index.From[exchange] {
-			table[b.RoutingKey] = append(table[b.RoutingKey], b)
-		}
-		s.direct[exchange] = table
-	}
-	return table
-}
-
-func keep(all []*topology.Binding, want func(*topology.Binding) bool) []*topology.Binding {
-	var kept []*topology.Binding
-	for _, b := range all {
-		if want(b) {
-			kept = append(kept, b)
-		}
-	}
-	return kept
-}
-
-// isPattern reports whether a topic binding key has a word * or #.
-func isPattern(key string) bool {
-	return slices.ContainsFunc(strings.Split(key, "."), func(w string) bool { return w == "*" || w == "#" })
-}
-
-// topicMatches reports whether a routing key matches a topic pattern: * stands
-// for one word, # for any number of words.
-func topicMatches(pattern, key string) bool {
-	if !strings.ContainsAny(pattern, "*#") {
-		return pattern == key
-	}
-	return wordsMeet(strings.Split(pattern, "."), strings.Split(key, "."), false)
-}
-
-// patternsMeet reports whether some key matches both topic patterns.
-func patternsMeet(a, b string) bool {
-	return wordsMeet(strings.Split(a, "."), strings.Split(b, "."), true)
-}
-
-// wordsMeet fills one row per word of a; both says that b is a pattern too.
-func wordsMeet(a, b []string, both bool) bool {
-	row := make([]bool, len(b)+1)
-	row[0] = true
-	for j, w := range b {
-		row[j+1] = row[j] && both && w == "#"
-	}
-	for _, w := range a {
-		above := row
-		row = make([]bool, len(b)+1)
-		row[0] = above[0] && w == "#"
-		for j, x := range b {
-			switch {
-			case w == "#":
-				row[j+1] = above[j+1] || row[j]
-			case both && x == "#":
-				row[j+1] = row[j] || above[j+1]
-			default:
-				row[j+1] = above[j] && (w == x || w == "*" || both && x == "*")
+	e := &ends{sources: map[string][]*topology.Queue{}, unrouted: map[string]bool{}}
+	g := s.graph(s.newest())
+	for _, source := range s.vhost.Queues {
+		reach, _ := g.DeadLetters(source.Name)
+		for _, t := range reach.Targets {
+			if t.Queue != source.Name && len(e.sources[t.Queue]) < maxSources {
+				e.sources[t.Queue] = append(e.sources[t.Queue], source)
 			}
 		}
 	}
-	return row[len(b)]
+	for _, x := range s.vhost.Exchanges {
+		if ae, _, ok := s.alternate(x); ok {
+			for _, name := range targets(g.Reach(ae, g.AllKeys())) {
+				e.unrouted[name] = true
+			}
+		}
+	}
+	s.ended = e
+	return e
+}
+
+// feeds lists the queues that messages published to an exchange can come to.
+func (s *state) feeds(exchange string) []*topology.Queue {
+	g := s.graph(s.newest())
+	var all []*topology.Queue
+	for _, name := range targets(g.Reach(exchange, g.AllKeys())) {
+		if q := s.index.Queues[name]; q != nil && !slices.Contains(all, q) {
+			all = append(all, q)
+		}
+	}
+	return all
 }

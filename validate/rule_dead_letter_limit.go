@@ -21,7 +21,7 @@ var capWithoutDeadLetter = Rule{
 			}
 			retry := intent(q).Retry
 			p.onVersions(q, at(q, "retry.max_attempts", "delivery_limit", "arguments.x-delivery-limit"), func(v catalog.Version) problem {
-				_, routed := p.route(q, v)
+				routed := p.routed(q, v)
 				if retry != nil && retry.MaxAttempts > 0 {
 					if intent(q).DeadLetter != nil || routed && retry.Mechanism != topology.MechanismRejectCycle {
 						return problem{}
@@ -51,7 +51,7 @@ var deadLetterWithoutCap = Rule{
 				continue
 			}
 			p.onVersions(q, routeAt(q), func(v catalog.Version) problem {
-				_, routed := p.route(q, v)
+				routed := p.routed(q, v)
 				_, _, limited := p.limit(q, v)
 				// What expires does not go round for ever.
 				if !routed || limited || p.effective(q, v).has("message-ttl") {
@@ -82,7 +82,7 @@ var quorumDefaultLimitWithoutDLX = Rule{
 				continue // of a target dead-letter-target-without-role says it
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
-				_, routed := p.route(q, v)
+				routed := p.routed(q, v)
 				if _, set, limited := p.limit(q, v); routed || set || !limited {
 					return problem{}
 				}
@@ -109,7 +109,7 @@ var dropIsLoss = Rule{
 				continue
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
-				if _, routed := p.route(q, v); routed {
+				if p.routed(q, v) {
 					return problem{}
 				}
 				if c != nil && c.AfterFailureQueue != "" {
@@ -120,30 +120,6 @@ var dropIsLoss = Rule{
 			})
 		}
 	},
-}
-
-// isDeadLetterTarget reports whether the dead messages of another queue, or what
-// an exchange cannot route, end in a queue.
-func (s *state) isDeadLetterTarget(q *topology.Queue) bool {
-	if s.targets == nil {
-		s.targets = map[string]bool{}
-		v := s.newest()
-		for _, source := range s.vhost.Queues {
-			if r, ok := s.route(source, v); ok {
-				for _, name := range s.reaches(source, r).queues {
-					s.targets[name] = s.targets[name] || name != source.Name
-				}
-			}
-		}
-		for _, e := range s.vhost.Exchanges {
-			if ae, _, ok := s.alternate(e); ok {
-				for _, name := range s.reach(ae, routingKey{kind: anyKey}).queues {
-					s.targets[name] = true
-				}
-			}
-		}
-	}
-	return s.targets[q.Name]
 }
 
 var unlimitedLimitBefore4 = Rule{
@@ -165,41 +141,6 @@ var unlimitedLimitBefore4 = Rule{
 				return problemf("queue %q has x-delivery-limit %d: the first return of a message is its last", q.Name, n)
 			})
 		}
-	},
-}
-
-var limitIntoWaitQueue = Rule{
-	Code: "limit-into-wait-queue", Severity: diag.Error,
-	Summary: "A delivery limit sends messages into a wait queue that leads back to the same queue.",
-	Doc: "When the wait is over the broker sees a cycle in which nobody rejected the message, and deletes it without a word " +
-		"(measured on all versions). Only messages that a consumer rejects without requeue survive such a cycle.",
-	Fix: "Set the delivery limit to unlimited and let the consumer count (`retry: {mechanism: reject-cycle, ...}`), or lead " +
-		"the dead-letter route to a queue that keeps its messages.",
-	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			n, set, limited := p.limit(q, v)
-			// A wait queue has nobody who returns messages to it.
-			waits := role(q) == topology.RoleWait || !set && p.effective(q, v).has("message-ttl")
-			if !limited || waits || p.typeOf(q) != topology.Quorum {
-				return problem{}
-			}
-			for _, name := range p.reaches(q, r).queues {
-				w := p.index.Queues[name]
-				if w == nil || w == q || !p.effective(w, v).has("message-ttl") {
-					continue
-				}
-				back, ok := p.route(w, v)
-				if !ok || !back.fixed || !p.reaches(w, back).certain[q.Name] {
-					continue
-				}
-				if !set {
-					return problemf("queue %q dead-letters into %q, which leads back, and has the default delivery limit of 20: messages that reach it are deleted", q.Name, name).
-						as(diag.Warning)
-				}
-				return problemf("queue %q dead-letters into %q, which leads back, and has the delivery limit %d: messages that reach it are deleted", q.Name, name, n)
-			}
-			return problem{}
-		})
 	},
 }
 

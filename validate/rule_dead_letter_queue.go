@@ -16,46 +16,31 @@ var deadLetterTargetWithoutRole = Rule{
 		"limit is at or above that of the target, the first return deletes it (measured).",
 	Fix: "Give the queue `role: dead-letter`, which sets its limit to unlimited by policy.",
 	Check: func(p *Pass) {
-		type pair struct{ source, target *topology.Queue }
-		var pairs []pair
-		seen := map[pair]bool{}
-		for _, q := range p.vhost.Queues {
-			r, ok := p.route(q, p.newest())
-			if !ok {
+		done := map[string]bool{}
+		for _, target := range p.ours() {
+			if role(target) != topology.RoleWork || p.typeOf(target) != topology.Quorum {
 				continue
 			}
-			for _, name := range p.reaches(q, r).queues {
-				target := p.index.Queues[name]
-				if target == nil || target == q || isExternal(target) || role(target) != topology.RoleWork || p.typeOf(target) != topology.Quorum {
-					continue
-				}
-				if pr := (pair{q, target}); !seen[pr] {
-					seen[pr] = true
-					pairs = append(pairs, pr)
-				}
+			for _, source := range p.sources(target) {
+				p.onVersions(target, target.Position, func(v catalog.Version) problem {
+					b := p.targetLimit(source, target, v)
+					// Of the warnings, which name no source, one is enough.
+					key := fmt.Sprint(target.Name, v, b.summary)
+					if done[key] {
+						return problem{}
+					}
+					done[key] = true
+					return b
+				})
 			}
-		}
-		done := map[string]bool{}
-		for _, pr := range pairs {
-			p.onVersions(pr.target, pr.target.Position, func(v catalog.Version) problem {
-				b := p.targetLimit(pr.source, pr.target, v)
-				// Of the warnings, which name no source, one is enough.
-				key := fmt.Sprint(pr.target.Name, v, b.summary)
-				if done[key] {
-					return problem{}
-				}
-				done[key] = true
-				return b
-			})
 		}
 	},
 }
 
 // targetLimit says what a target's limit does to messages from a source.
 func (p *Pass) targetLimit(source, target *topology.Queue, v catalog.Version) problem {
-	_, routed := p.route(target, v)
 	limit, _, limited := p.limit(target, v)
-	if routed || !limited || v.Below(catalog.V(4, 0)) {
+	if p.routed(target, v) || !limited || v.Below(catalog.V(4, 0)) {
 		return problem{}
 	}
 	if n, _, counts := p.limit(source, v); v.AtLeast(catalog.V(4, 3)) && counts && p.typeOf(source) == topology.Quorum && n >= limit {

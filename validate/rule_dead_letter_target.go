@@ -5,15 +5,16 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/flow"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
 // eachRoute calls check for every queue with a dead-letter route, per version.
-func (p *Pass) eachRoute(check func(q *topology.Queue, r route, v catalog.Version) problem) {
+func (p *Pass) eachRoute(check func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem) {
 	for _, q := range p.ours() {
 		p.onVersions(q, routeAt(q), func(v catalog.Version) problem {
-			r, ok := p.route(q, v)
-			if !ok {
+			r := p.graph(v).DeadLetter(q.Name)
+			if r == nil {
 				return problem{}
 			}
 			return check(q, r, v)
@@ -24,7 +25,7 @@ func (p *Pass) eachRoute(check func(q *topology.Queue, r route, v catalog.Versio
 // routeAt is where the spec gives a queue its dead-letter route.
 func routeAt(q *topology.Queue) topology.Position {
 	keys := []string{
-		"dead_letter.queue", "dead_letter.exchange", "dead_letter",
+		"dead_letter.queue", "dead_letter.Exchange", "dead_letter",
 		"arguments.x-dead-letter-exchange", "arguments.x-dead-letter-routing-key",
 	}
 	for _, k := range keys {
@@ -42,25 +43,25 @@ var deadLetterExchangeMissing = Rule{
 		"at-least-once they stay in the queue and are tried every three minutes.",
 	Fix: "Declare the exchange and bind a dead-letter queue to it, or mark it `external: true`.",
 	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			if r.exchange == "" {
+		p.eachRoute(func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem {
+			if r.Exchange == "" {
 				return problem{}
 			}
 			from := p.effective(q, v).from("dead-letter-exchange")
-			e, known := p.exchange(r.exchange)
+			e, known := p.exchange(r.Exchange)
 			switch known {
 			case missing:
-				b := problemf("the dead-letter exchange %q of queue %q%s is not declared: its dead messages are lost", r.exchange, q.Name, from)
-				if near := p.nearestExchange(r.exchange); near != "" {
+				b := problemf("the dead-letter exchange %q of queue %q%s is not declared: its dead messages are lost", r.Exchange, q.Name, from)
+				if near := p.nearestExchange(r.Exchange); near != "" {
 					b = b.do("Did you mean %q? Otherwise declare it, or mark it external: true when somebody else does.", near)
 				}
 				return b
 			case liveOnly:
-				return problemf("the dead-letter exchange %q of queue %q%s is on the broker and not in the spec", r.exchange, q.Name, from).
+				return problemf("the dead-letter exchange %q of queue %q%s is on the broker and not in the spec", r.Exchange, q.Name, from).
 					as(diag.Warning).do("Declare it, or mark it external: true so that it is checked.")
 			case declared:
-				if _, _, ae := p.alternate(e); !ae && len(p.index.From[r.exchange]) == 0 {
-					return problemf("the dead-letter exchange %q of queue %q%s has no binding: its dead messages are lost", r.exchange, q.Name, from).
+				if _, _, ae := p.alternate(e); !ae && len(p.index.From[r.Exchange]) == 0 {
+					return problemf("the dead-letter exchange %q of queue %q%s has no binding: its dead messages are lost", r.Exchange, q.Name, from).
 						do("Bind the dead-letter queue to it.")
 				}
 			}
@@ -76,18 +77,18 @@ var deadLetterQueueMissing = Rule{
 		"queue; messages that die are then deleted without a trace, and a consumer's last copy is returned as unroutable.",
 	Fix: "Declare the queue with `role: dead-letter` and an owner, or mark it `external: true`.",
 	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			if r.exchange != "" || !r.fixed {
+		p.eachRoute(func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem {
+			if r.Exchange != "" || !r.Fixed {
 				return problem{}
 			}
-			return p.targetQueue(q, r.key, "the dead-letter queue")
+			return p.targetQueue(q, r.Key, "the dead-letter queue")
 		})
 		for _, q := range p.ours() {
 			d := intent(q).DeadLetter
 			if d == nil || d.Queue == "" {
 				continue
 			}
-			if r, ok := p.route(q, p.newest()); ok && r.exchange == "" && r.fixed && r.key == d.Queue {
+			if r := p.graph(p.newest()).DeadLetter(q.Name); r != nil && r.Exchange == "" && r.Fixed && r.Key == d.Queue {
 				continue // told above
 			}
 			p.report(q, routeAt(q), p.targetQueue(q, d.Queue, "the dead-letter queue"))
@@ -115,56 +116,56 @@ var deadLetterUnroutable = Rule{
 	Code: "dead-letter-unroutable", Severity: diag.Error,
 	Summary: "No binding of the dead-letter exchange takes a queue's dead messages.",
 	Doc: "The broker accepts the route and deletes the messages (measured). Without a dead-letter routing key messages keep " +
-		"their own keys; where only publishers that add keys with CC could be right, this is a warning.",
+		"their own keys, of which each that can come into the queue is followed; where only publishers that add keys with CC " +
+		"could be right, this is a warning.",
 	Fix: "Bind the dead-letter queue with the key that dead messages have, or set the routing key of the route to one that is bound.",
 	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			from := p.effective(q, v).from("dead-letter-exchange")
-			e, known := p.exchange(r.exchange)
-			if r.exchange != "" && (known != declared || len(p.index.From[r.exchange]) == 0 && !p.hasAlternate(e)) {
+		p.eachRoute(func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem {
+			e, known := p.exchange(r.Exchange)
+			if r.Exchange != "" && (known == missing || known == declared && len(p.index.From[r.Exchange]) == 0 && !p.hasAlternate(e)) {
 				return problem{} // dead-letter-exchange-missing says so
 			}
-			if r.fixed {
-				if r.exchange == "" || !p.reaches(q, r).nowhere() {
-					return problem{}
-				}
-				return problemf("queue %q dead-letters to exchange %q with the routing key %q%s, which leads to no queue", q.Name, r.exchange, r.key, from)
+			_, lost := p.graph(v).DeadLetters(q.Name)
+			if lost.Certain.Empty() || accepted(q, "rejected", "expired") && accepted(q, "overflow", "delivery_limit") {
+				return problem{}
 			}
-			return p.ownKeys(q, r, from)
+			from := p.effective(q, v).from("dead-letter-exchange")
+			switch {
+			case r.Fixed && r.Exchange == "":
+				return problem{} // dead-letter-queue-missing says so
+			case r.Fixed:
+				return problemf("queue %q dead-letters to exchange %q with the routing key %q%s, which leads to no queue", q.Name, r.Exchange, r.Key, from)
+			case r.Exchange == "":
+				return problemf("queue %q dead-letters to the default exchange without a routing key%s: no queue has the name of a message's own key (%s)", q.Name, from, some(lost.Certain)).
+					do("Set the routing key of the route to the name of the dead-letter queue.")
+			case lost.Certain.Wide() || p.elseMissing(q, e, v):
+				return problem{} // dlx-without-else says so
+			}
+			return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and nothing there takes %s", q.Name, r.Exchange, from, some(lost.Certain)).
+				as(diag.Warning)
 		})
 	},
 }
 
-func (s *state) hasAlternate(e *topology.Exchange) bool {
-	if e == nil {
+// elseMissing reports whether a topic or headers exchange takes some of a queue's
+// dead letters, and others neither it nor an alternate exchange.
+func (p *Pass) elseMissing(q *topology.Queue, e *topology.Exchange, v catalog.Version) bool {
+	if e == nil || e.Type != "topic" && e.Type != "headers" || p.isDeclaredExchange(e.Name) == nil {
 		return false
 	}
-	_, _, ok := s.alternate(e)
-	return ok
-}
-
-// ownKeys looks at a route on which messages keep their own keys.
-func (p *Pass) ownKeys(q *topology.Queue, r route, from string) problem {
-	var lost []string
-	keys := p.keysInto(q)
-	for _, k := range keys {
-		if k.kind != anyKey && p.reach(r.exchange, k).nowhere() {
-			lost = append(lost, k.text)
-		}
+	reach, lost := p.graph(v).DeadLetters(q.Name)
+	if reach.Nowhere() {
+		return false
 	}
-	if len(lost) == 0 {
-		return problem{}
+	keys := p.graph(v).Keys(q.Name)
+	switch {
+	case e.Type == "headers":
+		return !lost.Possible.Empty()
+	case p.graph(v).DeadLetter(q.Name).Fixed || lost.Certain == keys:
+		return false
 	}
-	shown := quoted(lost, "and")
-	if len(lost) > shownNames {
-		shown = fmt.Sprintf("%s and %d more", quoted(lost[:shownNames], ","), len(lost)-shownNames)
-	}
-	if r.exchange == "" {
-		return problemf("queue %q dead-letters to the default exchange without a routing key%s: no queue has the name of a message's own key (%s)", q.Name, from, shown).
-			do("Set the routing key of the route to the name of the dead-letter queue.")
-	}
-	return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and nothing there takes %s", q.Name, r.exchange, from, shown).
-		as(diag.Warning)
+	// Keys that are all named can be told one by one.
+	return !lost.Certain.Empty() && !keys.Listable()
 }
 
 var deadLettersToItself = Rule{
@@ -174,13 +175,13 @@ var deadLettersToItself = Rule{
 		"rejected comes back at once, for ever (measured).",
 	Fix: "Lead the route to another queue; a dead-letter queue needs no route of its own.",
 	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			if !p.reaches(q, r).certain[q.Name] {
+		p.eachRoute(func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem {
+			if reach, _ := p.graph(v).DeadLetters(q.Name); !reach.Certainly(q.Name) {
 				return problem{}
 			}
 			through := "the default exchange"
-			if r.exchange != "" {
-				through = fmt.Sprintf("exchange %q", r.exchange)
+			if r.Exchange != "" {
+				through = fmt.Sprintf("exchange %q", r.Exchange)
 			}
 			return problemf("the dead messages of queue %q come back into it through %s%s", q.Name, through, p.effective(q, v).from("dead-letter-exchange"))
 		})
@@ -194,25 +195,20 @@ var dlxWithoutElse = Rule{
 		"that keep their own keys may have one that nobody thought of.",
 	Fix: "Give the exchange an alternate exchange with a queue behind it, or a binding that takes everything.",
 	Check: func(p *Pass) {
-		p.eachRoute(func(q *topology.Queue, r route, v catalog.Version) problem {
-			e := p.isDeclaredExchange(r.exchange)
-			if e == nil || p.hasAlternate(e) || len(p.index.From[e.Name]) == 0 || accepted(q, "rejected", "expired") {
-				return problem{}
-			}
-			switch {
-			case e.Type == "headers" && !p.takesEverything(e):
-			case e.Type == "topic" && !r.fixed && !p.takesEverything(e):
-				if p.ownKeys(q, r, "").summary != "" {
-					return problem{} // dead-letter-unroutable says more
-				}
-				if p.ownKeysTaken(q, r) {
-					return problem{}
-				}
-			default:
+		p.eachRoute(func(q *topology.Queue, r *flow.DeadLetter, v catalog.Version) problem {
+			e := p.isDeclaredExchange(r.Exchange)
+			if !p.elseMissing(q, e, v) || accepted(q, "rejected", "expired") {
 				return problem{}
 			}
 			b := problemf("exchange %q takes the dead messages of queue %q and has no alternate exchange: those that no binding takes are lost", e.Name, q.Name).
 				like("dead-letter to exchange %q, which has no alternate exchange: dead messages that no binding takes are lost", e.Name)
+			if p.hasAlternate(e) {
+				b = problemf("exchange %q takes the dead messages of queue %q: those that neither its bindings nor its alternate exchange take are lost", e.Name, q.Name).
+					like("dead-letter to exchange %q: dead messages that neither its bindings nor its alternate exchange take are lost", e.Name)
+			}
+			if _, lost := p.graph(v).DeadLetters(q.Name); e.Type == "topic" {
+				b.summary += fmt.Sprintf(", %s", some(lost.Certain))
+			}
 			if c := intent(q).Contract; c != nil && !c.None && c.AfterFailureQueue != "" {
 				b = b.as(diag.Error)
 				b.summary += fmt.Sprintf(", and the contract promises them to %q", c.AfterFailureQueue)
@@ -220,32 +216,4 @@ var dlxWithoutElse = Rule{
 			return b
 		})
 	},
-}
-
-// takesEverything reports whether some binding of a topic or headers exchange
-// matches every message.
-func (s *state) takesEverything(e *topology.Exchange) bool {
-	for _, b := range s.index.From[e.Name] {
-		match, isText := b.Arguments["x-match"].(string)
-		switch {
-		case e.Type == "topic" && b.RoutingKey == "#":
-			return true
-		case e.Type == "headers" && len(b.Arguments) == 0:
-			return true
-		case e.Type == "headers" && len(b.Arguments) == 1 && isText && (match == "all" || match == "all-with-x"):
-			return true
-		}
-	}
-	return false
-}
-
-// ownKeysTaken reports whether every key with which messages can come is known
-// and certainly taken.
-func (s *state) ownKeysTaken(q *topology.Queue, r route) bool {
-	for _, k := range s.keysInto(q) {
-		if k.kind != literal || s.reach(r.exchange, k).nowhere() {
-			return false
-		}
-	}
-	return true
 }

@@ -48,9 +48,10 @@ func (s *survival) queue(q *topology.Queue, as string) {
 	for _, b := range s.index.To[topology.End{Type: topology.ToQueue, Name: q.Name}] {
 		s.exchange(b.Source, "a source")
 	}
-	if r, ok := s.route(q, v); ok {
-		s.exchange(r.exchange, "the dead-letter exchange")
-		for _, name := range s.reaches(q, r).queues {
+	if r := s.graph(v).DeadLetter(q.Name); r != nil {
+		s.exchange(r.Exchange, "the dead-letter exchange")
+		reach, _ := s.graph(v).DeadLetters(q.Name)
+		for _, name := range targets(reach) {
 			s.queue(s.index.Queues[name], "a dead-letter queue")
 		}
 	}

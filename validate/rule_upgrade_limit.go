@@ -21,7 +21,7 @@ var upgradeDefaultDeliveryLimit = Rule{
 			p.onUpgrade(q, q.Position, func(from, to catalog.Version) problem {
 				_, _, before := p.limit(q, from)
 				_, set, after := p.limit(q, to)
-				if _, routed := p.route(q, to); before || set || !after || !routed {
+				if before || set || !after || !p.routed(q, to) {
 					return problem{}
 				}
 				return problemf("queue %q has no delivery limit now: from RabbitMQ 4.0 on a message is dead-lettered after 21 deliveries", q.Name).

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/flow"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -157,16 +158,16 @@ var waitQueueWithoutReturn = Rule{
 	Fix:     "Dead-letter the wait queue straight back: exchange \"\" and the work queue's name as routing key.",
 	Check: func(p *Pass) {
 		p.eachWaitQueue("dead-letter-exchange", func(w *waiting, v catalog.Version) problem {
-			r, ok := p.route(w.queue, v)
-			if !ok {
+			r := p.graph(v).DeadLetter(w.queue.Name)
+			if r == nil {
 				return problemf("the wait queue %q has no dead-letter route: messages are deleted when their time is over", w.queue.Name)
 			}
-			if !r.fixed {
+			if !r.Fixed {
 				return problem{} // the copies' own keys lead back
 			}
-			where := p.reaches(w.queue, r)
+			where, _ := p.graph(v).DeadLetters(w.queue.Name)
 			for _, u := range w.uses {
-				if _, back := where.certain[nameOf(u.work)]; u.work != nil && !back && !where.open {
+				if u.work != nil && where.Target(u.work.Name) == nil && !where.Open {
 					return problemf("messages do not come back from the wait queue %q to queue %q: its route leads to %s", w.queue.Name, u.work.Name, whereTo(where))
 				}
 			}
@@ -175,21 +176,15 @@ var waitQueueWithoutReturn = Rule{
 	},
 }
 
-func nameOf(q *topology.Queue) string {
-	if q == nil {
-		return ""
-	}
-	return q.Name
-}
-
-func whereTo(r reach) string {
-	if len(r.queues) == 0 {
+func whereTo(r *flow.Reach) string {
+	names := targets(r)
+	if len(names) == 0 {
 		return "no queue"
 	}
-	if len(r.queues) > shownNames {
-		return quoted(r.queues[:shownNames], ",") + " and others"
+	if len(names) > shownNames {
+		return quoted(names[:shownNames], ",") + " and others"
 	}
-	return quoted(r.queues, "and")
+	return quoted(names, "and")
 }
 
 var mixedDelays = Rule{

@@ -56,6 +56,8 @@ var Rules = []Rule{
 	quorumDefaultLimitWithoutDLX,
 	dropIsLoss,
 	limitIntoWaitQueue,
+	ttlCycleLoses,
+	rejectCycleWithoutCap,
 	deadLetterTargetWithoutRole,
 	deadLetterQueueWithoutOwner,
 	categoryRoutingNeedsQuorum,

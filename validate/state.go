@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/flow"
 	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
@@ -24,9 +25,9 @@ type state struct {
 	settings map[settingsKey]settings
 	matched  map[catalog.Version][]matched
 	written  map[*topology.Policy]bool
-	targets  map[string]bool                           // queues that dead letters end in; nil: not yet worked out
-	direct   map[string]map[string][]*topology.Binding // exchange, key
-	reached  map[reachKey]reach
+	graphs   map[catalog.Version]*flow.Graph
+	circles  map[catalog.Version][]flow.Cycle
+	ended    *ends // nil: not yet worked out
 	similar  *similar
 }
 
@@ -39,8 +40,8 @@ func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exc
 		settings: map[settingsKey]settings{},
 		matched:  map[catalog.Version][]matched{},
 		written:  map[*topology.Policy]bool{},
-		direct:   map[string]map[string][]*topology.Binding{},
-		reached:  map[reachKey]reach{},
+		graphs:   map[catalog.Version]*flow.Graph{},
+		circles:  map[catalog.Version][]flow.Cycle{},
 		similar:  &similar{names: map[topology.Kind][]string{}, found: map[topology.Key]string{}},
 	}
 	for _, p := range s.specPolicies() {

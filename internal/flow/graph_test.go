@@ -159,6 +159,34 @@ func TestDeadLetters(t *testing.T) {
 			targets: []string{`dead? ["k"]`}, certain: `[]`, likely: `["k"]`,
 		},
 		{
+			name: "headers decide, and there is an else", host: `
+				exchange h headers alternate=f
+				exchange f fanout
+				exchange more headers alternate=f
+				queue q x-dead-letter-exchange=h
+				queue dead
+				queue else
+				bind h -> dead x-match=all-with-x x-opt-a=b
+				bind h -> x:more x-match=all-with-x x-opt-a=c
+				bind more -> dead a=b
+				bind f -> else`,
+			targets: []string{`dead? ["q"]`, `else? ["q"]`}, certain: `[]`, likely: `[]`,
+		},
+		{
+			name: "headers decide, and one way lacks an else", host: `
+				exchange h headers alternate=f
+				exchange f fanout
+				exchange more headers
+				queue q x-dead-letter-exchange=h
+				queue dead
+				queue else
+				bind h -> dead x-match=all-with-x x-opt-a=b
+				bind h -> x:more x-match=all-with-x x-opt-a=c
+				bind more -> dead a=b
+				bind f -> else`,
+			targets: []string{`dead? ["q"]`, `else? ["q"]`}, certain: `[]`, likely: `["q"]`,
+		},
+		{
 			name: "the broker's counts are not there", host: `
 				exchange h headers
 				queue q x-dead-letter-exchange=h x-dead-letter-routing-key=k
@@ -221,6 +249,16 @@ func TestDeadLetters(t *testing.T) {
 				bind orders -> q order.#
 				bind retry -> wait #`,
 			targets: []string{`wait "order" and others`}, certain: `[]`, likely: `[]`,
+		},
+		{
+			name: "a circle in which every queue waits begins at its first exchange", host: `
+				exchange orders topic
+				exchange later topic
+				queue work x-message-ttl=60000 x-dead-letter-exchange=later
+				queue q x-message-ttl=1000 x-dead-letter-exchange=orders
+				bind orders -> work order.#
+				bind later -> q #`,
+			targets: []string{`work "order" and others`}, certain: `[]`, likely: `[]`,
 		},
 		{
 			// real/16: the message's own key leads back, the CC key into the wait queue.

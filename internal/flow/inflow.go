@@ -76,6 +76,11 @@ func (g *Graph) inflows() map[string]*inflow {
 	// where messages wait.
 	t.publish(t.feedsWork)
 	t.run()
+	// Of the rest the first in the spec counts: what follows may get the first's.
+	for _, e := range t.vhost.Exchanges {
+		t.publishTo([]*exchange{t.exchanges[e.Name]}, func(*exchange) bool { return true })
+		t.run()
+	}
 	t.publish(func(*exchange) bool { return true })
 	t.run()
 	for _, s := range g.states {
@@ -121,7 +126,11 @@ type place struct {
 
 // publish puts in what is published to the exchanges that nothing has come to yet.
 func (t *tide) publish(may func(*exchange) bool) {
-	for _, x := range t.inOrder {
+	t.publishTo(t.inOrder, may)
+}
+
+func (t *tide) publishTo(exchanges []*exchange, may func(*exchange) bool) {
+	for _, x := range exchanges {
 		if t.arrived[x.name] || x.name == "" && len(t.published[""]) == 0 {
 			continue
 		}

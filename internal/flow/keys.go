@@ -127,12 +127,16 @@ func (k *Keys) Some(n int) (keys []string, all bool) {
 	return keys, all
 }
 
+// Listable reports whether the keys are made of named words alone, so that Some
+// shows what they are.
+func (k *Keys) Listable() bool {
+	return !slices.ContainsFunc(k.states, func(s state) bool { return s.other != nowhere })
+}
+
 // few lists the keys of a set of at most n; false: there are more.
 func (k *Keys) few(n int) ([]string, bool) {
-	for i := range k.states {
-		if k.states[i].other != nowhere {
-			return nil, false
-		}
+	if !k.Listable() {
+		return nil, false
 	}
 	return k.Some(n)
 }

@@ -55,7 +55,8 @@ func (r *router) lostKeys(x *exchange, k *Keys, w *view) Lost {
 			if reach.Nowhere() {
 				certain = append(certain, key)
 			}
-			if !reach.somewhere() {
+			// Where only headers or chance decide, each way may still lead somewhere.
+			if !reach.somewhere() && (len(reach.Targets) == 0 || x.name == "" || !r.deliveredFrom(x, w).sure.Contains(key)) {
 				possible = append(possible, key)
 			}
 		}
@@ -145,6 +146,9 @@ func (r *router) deliversOnce(x *exchange, w *view, known map[*exchange]delivers
 		d = delivers{r.boundQueues(x), r.boundQueues(x)}
 	}
 	chances := delivers{r.all, r.none} // of an exchange that chooses one binding
+	// What headers do not let through one binding goes through another one or to the
+	// alternate exchange: it arrives where all of these deliver.
+	either := r.all
 	r.step(x, flow{r.all, r.all}, "", w, func(b *topology.Binding, f flow) {
 		part := delivers{f.sure, f.may}
 		if b.DestinationType == topology.ToExchange {
@@ -157,6 +161,7 @@ func (r *router) deliversOnce(x *exchange, w *view, known map[*exchange]delivers
 			if x.kind == oneOf {
 				part.sure = next.sure
 			}
+			either = r.intersect(either, next.sure)
 		} else if x.kind == direct || x.kind == topic {
 			return // boundQueues has it
 		} else if x.kind == oneOf {
@@ -173,6 +178,9 @@ func (r *router) deliversOnce(x *exchange, w *view, known map[*exchange]delivers
 		next := after(to)
 		d.sure = r.union(d.sure, r.intersect(f.sure, next.sure))
 		d.may = r.union(d.may, r.intersect(f.may, next.may))
+		if x.kind == headers {
+			d.sure = r.union(d.sure, r.intersect(either, next.sure))
+		}
 	})
 	if x.kind == oneOf && len(x.bindings) > 0 {
 		d = delivers{chances.sure, chances.may}
