@@ -32,6 +32,7 @@ type transport struct {
 	seen    *once
 	// backoff is the first pause between attempts.
 	backoff time.Duration
+	largest int64 // answer in bytes
 }
 
 const attempts = 4
@@ -45,7 +46,7 @@ func newTransport(c *Client) *transport {
 			MaxIdleConnsPerHost: 16,
 			IdleConnTimeout:     90 * time.Second,
 		},
-		login: c.http, agent: c.agent, timeout: c.timeout, seen: c.loggedIn, backoff: 100 * time.Millisecond,
+		login: c.http, agent: c.agent, timeout: c.timeout, seen: c.loggedIn, backoff: 100 * time.Millisecond, largest: maxDefinitions,
 	}
 }
 
@@ -134,14 +135,21 @@ func (b bound) attempt(req *http.Request, body []byte) (*http.Response, error) {
 	res, err := b.next.RoundTrip(out)
 	var answer []byte
 	if err == nil {
-		answer, err = io.ReadAll(res.Body)
+		answer, err = io.ReadAll(io.LimitReader(res.Body, b.largest+1))
 		res.Body.Close()
 	}
 	if err != nil {
 		return nil, b.noAnswer(ctx, err, step, limit, req, &at)
 	}
+	if int64(len(answer)) > b.largest {
+		return nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, fmt.Sprintf("an answer of more than %d MiB", b.largest>>20))
+	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return nil, badAnswer(req, res, answer, step)
+	}
+	// The broker answers writes without a body; a page is a proxy's.
+	if req.Method != http.MethodGet && isHTML(res, answer) {
+		return nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, describe(res, answer))
 	}
 	b.seen.set()
 	res.Body = io.NopCloser(bytes.NewReader(answer))

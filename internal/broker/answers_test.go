@@ -1,0 +1,52 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+// TestPageForAWrite: a login page that a proxy answers to a write is no success.
+// What needs the object would otherwise be made without it.
+func TestPageForAWrite(t *testing.T) {
+	for _, contentType := range []string{"text/html; charset=utf-8", "application/octet-stream"} {
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			fmt.Fprint(w, "<!DOCTYPE html><title>Log in</title>")
+		})
+		w := &writer{client: c, via: ViaHTTP}
+		for _, o := range []topology.Object{
+			&topology.Queue{VirtualHost: "/", Name: "q", Type: topology.Classic}, &topology.Exchange{VirtualHost: "/", Name: "x", Type: "topic"},
+			&topology.Policy{VirtualHost: "/", Name: "p"}, &topology.Parameter{VirtualHost: "/", Component: "c", Name: "n"},
+			&topology.Permission{VirtualHost: "/", User: "u"},
+			&topology.Binding{VirtualHost: "/", Source: "x", Destination: "q", DestinationType: topology.ToQueue},
+		} {
+			for what, err := range map[string]error{"create": w.Create(t.Context(), o), "delete": w.Delete(t.Context(), o)} {
+				if !errors.Is(err, ErrNotManagementAPI) || !strings.Contains(err.Error(), "Log in") || IsTransient(err) {
+					t.Errorf("%s %s: %v", what, o.Key(), err)
+				}
+			}
+		}
+	}
+}
+
+// TestEndlessAnswer: what never stops sending does not take all memory.
+func TestEndlessAnswer(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		piece := []byte(strings.Repeat(`{"name":"x"},`, 1000))
+		for {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	})
+	c.transport.largest = 1 << 20
+	_, err := c.Read(t.Context(), []string{"/"}, ReadOptions{})
+	if !errors.Is(err, ErrNotManagementAPI) || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Errorf("%v", err)
+	}
+}
