@@ -186,6 +186,27 @@ func TestSavePlanWhereItWasSaid(t *testing.T) {
 	}
 }
 
+// TestNoSecretOfWhatCannotBeRead: a URL without its scheme and a profile of a wrong
+// form are not repeated.
+func TestNoSecretOfWhatCannotBeRead(t *testing.T) {
+	spec := writeSpec(t, "version: 1\nqueues: {a: {type: classic}}\n")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	for _, profiles := range []string{
+		"{}", "profiles: {p: hunter2}", "profiles: hunter2", "hunter2", "profiles: {p: {password: [hunter2]}}", "profiles: {p: \"hunter2`\\nhunter2\"}",
+	} {
+		if err := os.WriteFile(config, []byte(profiles), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, url := range []string{"app:hunter2@mq.example.org", "amqp:app:hunter2@mq.example.org", "amqp://app:hunter2@mq.example.org:port"} {
+			r := runCommand(t, []string{"RABBITCTL_CONFIG=" + config, "RABBITCTL_AMQP_URL=" + url}, "check", "--verbose", spec)
+			r.want(t, 64)
+			if strings.Contains(r.out+r.err, "hunter2") {
+				t.Errorf("%s, %s:\n%s%s", profiles, url, r.out, r.err)
+			}
+		}
+	}
+}
+
 // TestLongestNames: a queue's name may be as long as RabbitMQ takes, though its
 // policy's name is then longer than that.
 func TestLongestNames(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ func (c *connection) show(w io.Writer) {
 // maskURL hides a password in a URL; what does not parse is hidden as a whole.
 func maskURL(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || u.Host == "" { // without a scheme the password may be anywhere in it
 		return "***"
 	}
 	if _, ok := u.User.Password(); ok {
@@ -266,7 +267,7 @@ func loadProfile(name string, s Streams) (values map[string]string, profile stri
 	decoder := yaml.NewDecoder(strings.NewReader(string(data)))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, "", fmt.Errorf("read profiles in %s: %w", path, err)
+		return nil, "", fmt.Errorf("read profiles in %s: %s", path, valueInError.ReplaceAllString(err.Error(), "${1}a value"))
 	}
 	if name == "" {
 		name = file.Default
@@ -283,6 +284,9 @@ func loadProfile(name string, s Streams) (values map[string]string, profile stri
 	}
 	return values, name, nil
 }
+
+// valueInError finds what yaml.v3 repeats of a value, which may be a password.
+var valueInError = regexp.MustCompile("(cannot unmarshal \\S+ )`[^\n]*?`")
 
 // checkProfile refuses unknown keys and resolves ${env:NAME} in values.
 func checkProfile(values map[string]string, s Streams) error {
