@@ -321,3 +321,26 @@ func TestCaseH12(t *testing.T) {
 		}
 	})
 }
+
+// TestExternalDeadLetterExchange holds case 38 and row C12 on a live broker: the
+// bindings of an exchange that others make are theirs, and are looked at.
+func TestExternalDeadLetterExchange(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		b.DeclareExchange(t, vhost, "dlx", "direct", nil)
+		b.DeclareQueue(t, vhost, "d", nil)
+		spec := writeSpec(t, fmt.Sprintf("version: 1\nvhost: %q\nexchanges: {dlx: {type: direct, external: true}}\n"+
+			"queues: {w: {type: classic, dead_letter: {exchange: dlx, routing_key: d}}, d: {external: true}}\n", vhost))
+		r := runWith(t, b, "apply", "--yes", spec)
+		r.want(t, 3)
+		if !strings.Contains(r.err, "dead-letter-unroutable") || b.HasQueue(t, vhost, "w") {
+			t.Errorf("an unbound dead-letter exchange of others:\n%s", r.err)
+		}
+		b.Bind(t, vhost, "dlx", "d", "d", nil)
+		r = runWith(t, b, "apply", "--yes", spec)
+		r.want(t, 0)
+		if strings.Contains(r.err, "dead-letter-unroutable") {
+			t.Errorf("bound by others:\n%s", r.err)
+		}
+	})
+}

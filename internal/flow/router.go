@@ -62,7 +62,7 @@ type router struct {
 	names     *Keys                // of all queues
 	published map[string][]publish // by exchange, from publishers
 	spreads   map[spreadKey]*Reach
-	targets   int // in all spreads
+	spent     int // targets in all spreads
 	losses    map[spreadKey]Lost
 	delivered map[*view]map[*exchange]delivers
 }
@@ -99,6 +99,9 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 		}
 	}
 	r.addLeftOut()
+	if o.Live != nil {
+		r.takeLive(o.Live)
+	}
 	alternate := o.alternates()
 	for _, x := range r.exchanges {
 		// A policy may name the default exchange too, and does nothing (measured).
@@ -109,6 +112,9 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	for _, b := range vhost.Bindings {
 		r.bind(b)
 	}
+	if o.Live != nil {
+		r.bindLive(o.Live)
+	}
 	names := make([]string, 0, len(r.queues))
 	for name := range r.queues {
 		names = append(names, name)
@@ -118,6 +124,36 @@ func newRouter(vhost *topology.VirtualHost, o Options) *router {
 	r.published = r.publishers()
 	r.sort()
 	return r
+}
+
+// takeLive takes the exchanges that others make as they are on the broker, with
+// the alternate exchanges that they have there.
+func (r *router) takeLive(live *topology.VirtualHost) {
+	for _, e := range live.Exchanges {
+		if x := r.exchanges[e.Name]; x != nil && x.open {
+			r.add(e.Name, e, e.Type, true)
+		}
+	}
+}
+
+// bindLive adds the broker's bindings of exchanges that others make: with them it
+// is known where those lead. Exchanges of the spec's own have the bindings that
+// the spec says.
+func (r *router) bindLive(live *topology.VirtualHost) {
+	written := make(map[topology.Key]bool, len(r.vhost.Bindings))
+	for _, b := range r.vhost.Bindings {
+		written[b.Key()] = true
+	}
+	for _, b := range live.Bindings {
+		if x := r.exchanges[b.Source]; x != nil && x.open && !written[b.Key()] {
+			r.bind(b)
+		}
+	}
+	for _, e := range live.Exchanges {
+		if x := r.exchanges[e.Name]; x != nil {
+			x.open = false
+		}
+	}
 }
 
 // addLeftOut adds what an export of 4.3 leaves out and its bindings name: internal
