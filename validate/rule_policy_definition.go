@@ -223,6 +223,11 @@ var delayedRetryIncomplete = Rule{
 			b := delayedRetry(fmt.Sprintf("queue %q", q.Name), q.Arguments, "x-")
 			p.report(q, argumentAt(q, "x-delayed-retry-type"), b)
 		}
+		for _, policy := range p.vhost.Policies {
+			if q := p.index.Queues[policy.Queue]; policy.Queue != "" && q != nil {
+				p.report(q, place(q, "delayed-retry-type"), delayedRetry(fmt.Sprintf("queue %q", q.Name), policy.Definition, ""))
+			}
+		}
 	},
 }
 
