@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
@@ -39,6 +40,8 @@ type Explainer struct {
 	index   *topology.Index
 	set     *policy.Set
 	graph   *flow.Graph
+	circles func() []flow.Cycle // worked out once
+	keys    map[*flow.Keys]string
 }
 
 // New prepares a virtual host.
@@ -51,11 +54,14 @@ func New(in Input) *Explainer {
 		vhost.Policies = withOthers(vhost.Policies, in.Live.Policies)
 		vhost.OperatorPolicies = withOthers(vhost.OperatorPolicies, in.Live.OperatorPolicies)
 	}
-	return &Explainer{
+	e := &Explainer{
+		keys:  map[*flow.Keys]string{},
 		vhost: &vhost, version: in.Version, index: vhost.Index(),
 		set:   policy.New(in.Version, vhost.Policies, vhost.OperatorPolicies),
 		graph: flow.New(&vhost, in.Version, flow.Options{Live: in.Live}),
 	}
+	e.circles = sync.OnceValue(e.graph.Cycles)
+	return e
 }
 
 // withOthers adds the live policies that the desired ones do not name.
@@ -148,22 +154,25 @@ func exchangeText(name string) string {
 }
 
 // keysText names a set of routing keys in a sentence: all of a few, or an example.
-func keysText(k *flow.Keys) string {
+// Sets are shared among queues, and some cost time to look into.
+func (e *Explainer) keysText(k *flow.Keys) string {
+	text, known := e.keys[k]
+	if !known {
+		text = describeKeys(k)
+		e.keys[k] = text
+	}
+	return text
+}
+
+func describeKeys(k *flow.Keys) string {
 	keys, all := k.Some(3)
 	switch {
 	case len(keys) == 0:
-		return ""
+		return "no routing key"
 	case all && len(keys) == 1:
 		return fmt.Sprintf("the routing key %q", keys[0])
 	case all:
-		text := ""
-		for i, key := range keys {
-			if i > 0 {
-				text += ", "
-			}
-			text += fmt.Sprintf("%q", key)
-		}
-		return "the routing keys " + text
+		return "the routing keys " + quoted(keys)
 	}
 	return fmt.Sprintf("routing keys such as %q", k.Example())
 }

@@ -161,7 +161,7 @@ func (e *Explainer) outcome(f *Failure, q *topology.Queue, fate flow.Fate) {
 			if route.AtLeastOnce {
 				what = "kept here until a binding takes them"
 			}
-			parts = append(parts, fmt.Sprintf("messages with %s are %s: no binding takes them", keysText(lost), what))
+			parts = append(parts, fmt.Sprintf("messages with %s are %s: no binding takes them", e.keysText(lost), what))
 		}
 	}
 	if fate.Reach != nil {
@@ -288,7 +288,7 @@ type Cycle struct {
 
 func (e *Explainer) cycles(name string) []Cycle {
 	all := []Cycle{}
-	for _, c := range e.graph.Cycles() {
+	for _, c := range e.circles() {
 		queues := c.Queues()
 		hops := make([]string, 0, len(c.Hops)+1)
 		on := false
