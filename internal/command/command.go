@@ -111,6 +111,7 @@ func commands(s Streams) []*cli.Command {
 		checkCommand(s),
 		explainCommand(s),
 		graphCommand(s),
+		exportCommand(s),
 		schemaCommand(s),
 		completionCommand(s),
 		versionCommand(s),
