@@ -49,7 +49,8 @@ type Graph struct {
 	states []*queueState
 	byName map[string]*queueState
 
-	inflow map[string]*inflow // nil until asked for
+	inflow  map[string]*inflow // nil until asked for
+	targets map[string]bool    // exchanges that get what others give up; nil until asked for
 }
 
 // queueState is a queue with what is in effect on it.

@@ -113,7 +113,6 @@ type tide struct {
 	landing map[string]map[string][]*Keys
 	landed  []string // keys of landing, in order
 	reached map[string]bool
-	targets map[string]bool
 	bound   map[string]bool
 }
 
@@ -148,26 +147,26 @@ func (t *tide) publishTo(exchanges []*exchange, may func(*exchange) bool) {
 
 // isTarget reports whether an exchange gets what others give up: dead letters and
 // unroutable messages, and, where publishers are named, what other exchanges hand on.
-func (t *tide) isTarget(x *exchange) bool {
-	if t.targets == nil {
-		t.targets = map[string]bool{}
-		for _, s := range t.states {
+func (g *Graph) isTarget(x *exchange) bool {
+	if g.targets == nil {
+		g.targets = map[string]bool{}
+		for _, s := range g.states {
 			if s.route != nil {
-				t.targets[s.route.Exchange] = true
+				g.targets[s.route.Exchange] = true
 			}
 		}
-		for _, e := range t.inOrder {
+		for _, e := range g.inOrder {
 			if e.hasAlternate {
-				t.targets[e.alternate] = true
+				g.targets[e.alternate] = true
 			}
 			for _, b := range e.bindings {
-				if b.DestinationType == topology.ToExchange && len(t.published) > 0 {
-					t.targets[b.Destination] = true
+				if b.DestinationType == topology.ToExchange && len(g.published) > 0 {
+					g.targets[b.Destination] = true
 				}
 			}
 		}
 	}
-	return t.targets[x.name]
+	return g.targets[x.name]
 }
 
 // isBound reports whether a queue has a binding.

@@ -282,7 +282,7 @@ func (r *router) spread(from string, c class, w *view) *Reach {
 		return known
 	}
 	begin := flow{c.keys, c.keys}
-	if r.targets > maxTargets {
+	if r.spent > maxTargets {
 		// From here on one answer for all keys must do.
 		rough := spreadKey{from, class{r.widened(r.all), c.cc}, w}
 		if rough != key {
@@ -350,7 +350,7 @@ func (s *spreading) deliver(queue string, f flow, from *arrival, by *topology.Bi
 	t := s.reach.Target(queue)
 	if t == nil {
 		s.reach.add(Target{Queue: queue, Keys: f.may, Certain: f.sure, from: from, by: by})
-		s.targets++
+		s.spent++
 		return
 	}
 	sum := s.sum(flow{t.Keys, t.Certain}, f)
