@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 )
 
@@ -123,6 +125,29 @@ func FuzzPattern(f *testing.F) {
 			if p.problem() == "" {
 				t.Error("no problem text")
 			}
+		}
+	})
+}
+
+// TestLeading: what a pattern is said to begin with never costs a match.
+func TestLeading(t *testing.T) {
+	for text, want := range map[string]string{
+		"^q12[0-9]$": "q12", "^ab*c.": "a", "^ab?": "a", "^ab{2}": "a", "^a+b.": "", "^x|y[a]": "", "q[0-9]": "",
+		"^(?i)ab[c]": "", `^a\.b[c]`: "a", "^ü[a]": "", "^abc(d)": "abc", "^[a]": "", "^ab\u00fc*": "a",
+	} {
+		if got := leading(text); got != want {
+			t.Errorf("leading(%q) = %q, want %q", text, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := "^" + rapid.StringMatching(`[ab.*?+{}1,\[\]()|^$\\-]{0,8}`).Draw(t, "pattern")
+		name := rapid.StringMatching(`[ab.1]{0,6}`).Draw(t, "name")
+		p := compile(text, catalog.Newest)
+		if p.kind != engine || p.err != nil {
+			return
+		}
+		if got, want := p.match(name), p.matchEngine(name); got != want {
+			t.Fatalf("%q on %q: %v with the leading text %q, %v without", text, name, got, p.literal, want)
 		}
 	})
 }
