@@ -112,6 +112,7 @@ func commands(s Streams) []*cli.Command {
 		explainCommand(s),
 		graphCommand(s),
 		exportCommand(s),
+		compileCommand(s),
 		schemaCommand(s),
 		completionCommand(s),
 		versionCommand(s),

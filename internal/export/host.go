@@ -34,7 +34,6 @@ type host struct {
 
 	// Worked out anew for each writing.
 	policies map[string]*topology.Policy // generated policies by queue
-	priority int64
 	// byFold lists the queues whose short form says something of an object.
 	byFold map[topology.Key][]string
 	// hidden are objects that a queue's short form stands for.
