@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/policy"
@@ -54,6 +55,32 @@ func (c *computation) judgeForeign(h *host, q *topology.Queue) {
 			c.hidesForeign(h, q, g, p)
 		}
 	}
+}
+
+// generatedPrefix begins the names of generated policies; the queue's follows.
+const generatedPrefix = "rabbitctl:"
+
+// judgeLeft looks for the policy that an earlier spec had generated for a queue
+// which now needs none. It stays, since nothing is deleted, and acts.
+func (c *computation) judgeLeft(h *host, q *topology.Queue) {
+	if h.generated[q.Name] != nil || !c.inPlan(q) {
+		return
+	}
+	t := q.Type
+	if live := h.have.Queues[q.Name]; live != nil {
+		t = live.Type
+	}
+	p := h.after.Queue(q.Name, t).Policy
+	if p == nil || p.Name != generatedPrefix+q.Name || len(p.Definition) == 0 {
+		return
+	}
+	var settings []string
+	for _, key := range p.Definition.Keys() {
+		settings = append(settings, fmt.Sprintf("%s %s", text.Line(key), text.Line(topology.Text(p.Definition[key]))))
+	}
+	c.warn(q, "generated-policy-left",
+		fmt.Sprintf("the policy %q of an earlier spec still gives queue %q settings that it no longer has: %s", p.Name, q.Name, strings.Join(settings, ", ")),
+		"declare them again, or delete the policy by hand when no message needs it")
 }
 
 func (c *computation) foreignWins(h *host, q *topology.Queue, g, foreign *topology.Policy) {

@@ -22,6 +22,7 @@ func (c *computation) judge(h *host) {
 	for _, q := range h.desired.Queues {
 		if q.Intent == nil || !q.Intent.External {
 			c.judgeForeign(h, q)
+			c.judgeLeft(h, q)
 			c.judgeEffective(h, q)
 		}
 	}

@@ -139,6 +139,36 @@ func TestCheckOverruledQueue(t *testing.T) {
 	})
 }
 
+// TestPolicyOfAnEarlierSpec: the policy that was generated for a queue acts on when
+// the spec takes its settings away; neither plan nor check may be silent on it.
+func TestPolicyOfAnEarlierSpec(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		old := writeSpec(t, fmt.Sprintf("version: 1\nvhost: %q\nqueues: {jobs: {type: classic, max_length: 10}}\n", vhost))
+		spec := writeSpec(t, fmt.Sprintf("version: 1\nvhost: %q\nqueues: {jobs: {type: classic}}\n", vhost))
+		runWith(t, b, "apply", "--yes", old).want(t, 0)
+		r := runWith(t, b, "plan", "--detailed-exitcode", spec)
+		r.want(t, 0)
+		if !strings.Contains(r.err, "generated-policy-left") || !strings.Contains(r.err, "max-length 10") {
+			t.Errorf("plan:\n%s%s", r.out, r.err)
+		}
+		r = runWith(t, b, "check", spec)
+		r.want(t, 2)
+		if !strings.Contains(r.out, `"rabbitctl:jobs"`) {
+			t.Errorf("check:\n%s%s", r.out, r.err)
+		}
+		if status, _ := b.Do(t, "DELETE", "/api/policies/"+vhost+"/rabbitctl:jobs", nil); status != 204 {
+			t.Fatal(status)
+		}
+		r = runWith(t, b, "plan", "--detailed-exitcode", spec)
+		r.want(t, 0)
+		if strings.Contains(r.err, "generated-policy-left") {
+			t.Errorf("plan:\n%s", r.err)
+		}
+		runWith(t, b, "check", spec).want(t, 0)
+	})
+}
+
 // TestSavePlanWhereItWasSaid: --out follows a link and writes into what is no
 // file; replacing /dev/stdout or /dev/null would harm the machine.
 func TestSavePlanWhereItWasSaid(t *testing.T) {

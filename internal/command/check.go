@@ -139,7 +139,7 @@ func checkManaged(ctx context.Context, c *cli.Context, spec *specs.Spec, client 
 func overruled(findings diag.List, targets []topology.Key) []render.Problem {
 	var problems []render.Problem
 	for _, d := range findings {
-		if !slices.Contains([]string{"effective-value", "foreign-policy-wins", "external-differs"}, d.Code) {
+		if !slices.Contains([]string{"effective-value", "foreign-policy-wins", "generated-policy-left", "external-differs"}, d.Code) {
 			continue
 		}
 		anywhere := topology.Key{Kind: d.Object.Kind, Name: d.Object.Name}
