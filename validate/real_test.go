@@ -28,37 +28,43 @@ func TestRealTopologies(t *testing.T) {
 		},
 		// Neither a cycle nor any of 2^28 paths.
 		"04-binary-delay-28-broken": {
-			"json":    {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
-			"spec":    {"error dead-letter-unroutable 27", "warning dlx-without-else 1"},
-			"upgrade": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1"},
+			"json":    {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"spec":    {"error dead-letter-unroutable 27", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"upgrade": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
 		},
 		"08-dlx-to-unbound-key-and-hidden-policy": {
-			"json":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1"},
-			"spec":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1"},
-			"upgrade": {"error dead-letter-unroutable 2", "error policy-key-unknown 1", "warning drop-is-loss 1", "warning upgrade-mirrored-queue 1", "warning upgrade-policy-acts 1"},
+			"json":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning unroutable-unguarded 2"},
+			"spec":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1", "warning unroutable-unguarded 2"},
+			"upgrade": {"error dead-letter-unroutable 2", "error policy-key-unknown 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning unroutable-unguarded 2", "warning upgrade-mirrored-queue 1", "warning upgrade-policy-acts 1"},
 		},
 		"12-fanout-to-topics-one-dlq-that-feeds-itself": {
-			"json":    {"error dead-letters-to-itself 1"},
-			"spec":    {"error dead-letters-to-itself 1"},
-			"upgrade": {"error dead-letters-to-itself 1"},
+			"json":    {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
+			"spec":    {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
+			"upgrade": {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
 		},
 		// The spec leaves out what nothing is declared for at all.
 		"13-operator-quorum-pairs-missing-members": {
-			"json":    {"error dangling-binding 6", "warning dead-letter-target-without-role 1"},
-			"spec":    {"error dangling-binding 3", "warning dead-letter-target-without-role 1"},
-			"upgrade": {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning upgrade-nack-not-counted 1"},
+			"json":    {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
+			"spec":    {"error dangling-binding 3", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
+			"upgrade": {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3", "warning upgrade-nack-not-counted 1"},
 		},
 		// Streams need no dead-letter route; of queue_mode the expansion tells.
 		"14-streams-and-capped-work-queues": {
-			"json":    {"warning deprecated-setting 1"},
-			"upgrade": {"info upgrade-max-age-compared 3", "warning deprecated-setting 1"},
+			"spec":    {"warning drops-silently 1", "warning unroutable-unguarded 2"},
+			"json":    {"warning deprecated-setting 1", "warning drops-silently 1", "warning unroutable-unguarded 2"},
+			"upgrade": {"info upgrade-max-age-compared 3", "warning deprecated-setting 1", "warning drops-silently 1", "warning unroutable-unguarded 2"},
 		},
 		// A warning: publishers that add a key with CC are right. The spec names them.
 		"16-colon-names-cc-retry": {
-			"json":    {"warning dead-letter-unroutable 1"},
-			"upgrade": {"warning dead-letter-unroutable 1"},
+			"spec":    {"warning unroutable-unguarded 1"},
+			"json":    {"warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
+			"upgrade": {"warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
 		},
-		"22-export-of-4.3-with-log-exchange": {},
+		"22-export-of-4.3-with-log-exchange": {
+			"json":    {"warning unroutable-unguarded 2"},
+			"spec":    {"warning unroutable-unguarded 2"},
+			"upgrade": {"warning unroutable-unguarded 2"},
+		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func exchangeTypeNames() []string {
 var alternateExchangeMissing = Rule{
 	Code: "alternate-exchange-missing", Severity: diag.Error,
 	Summary: "An alternate exchange is not declared, or leads to no queue.",
-	Doc:     "The broker accepts it, the exchange itself as its own alternate too. What cannot be routed is then lost as without one.",
+	Doc:     "The broker accepts it, the exchange itself as its own alternate and the default exchange too, which then delivers nothing (measured). What cannot be routed is lost as without one.",
 	Fix:     "Declare the exchange and bind a queue to it, or mark it `external: true`.",
 	Check: func(p *Pass) {
 		for _, e := range p.ourExchanges() {
@@ -133,7 +133,7 @@ var alternateExchangeMissing = Rule{
 			_, known := p.exchange(name)
 			switch {
 			case name == "":
-				// The default exchange routes to the queue of the key's name.
+				p.report(e, at, problemf("the alternate exchange of exchange %q is the default exchange%s, which takes nothing from another one", e.Name, from))
 			case known == missing:
 				p.report(e, at, problemf("the alternate exchange %q of exchange %q%s is not declared", name, e.Name, from))
 			case known == declared && p.graph(p.newest()).Reach(name, p.graph(p.newest()).AllKeys()).Nowhere():

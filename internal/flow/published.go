@@ -37,7 +37,8 @@ func (g *Graph) Published() []Published {
 
 // Unguarded works out which messages that are published to an exchange without the
 // mandatory flag come to no queue: those of its publishers, else, where none is
-// named, messages with any key. Where the spec names publishers, an exchange that
+// named, messages with any key. A publisher's key of which nothing arrives is left out:
+// Published tells of it. Where the spec names publishers, an exchange that
 // gets messages otherwise and has no publisher of its own has none.
 func (g *Graph) Unguarded(exchange string) Lost {
 	list := g.published[exchange]
@@ -49,9 +50,14 @@ func (g *Graph) Unguarded(exchange string) Lost {
 		return g.lost(exchange, class{keys: g.all}, anyHeaders)
 	}
 	for _, p := range list {
-		if !p.by.Mandatory {
-			l := g.lost(exchange, p.class, p.view)
-			total = Lost{g.union(total.Certain, l.Certain), g.union(total.Possible, l.Possible)}
+		if p.by.Mandatory {
+			continue
+		}
+		for _, keys := range p.keys {
+			l := g.lost(exchange, class{keys, p.class.cc}, p.view)
+			if l.Certain != keys {
+				total = Lost{g.union(total.Certain, l.Certain), g.union(total.Possible, l.Possible)}
+			}
 		}
 	}
 	return total
