@@ -86,6 +86,7 @@ func newExpansion(v *VirtualHost, t Target, found *findings) *expansion {
 		Publishers:       clones(v.Publishers),
 		Consumers:        clones(v.Consumers),
 		External:         slices.Clone(v.External),
+		Plugins:          slices.Clone(v.Requires.Plugins),
 	}
 	if e.defaultTypeKnown {
 		e.out.DefaultQueueType = e.defaultType

@@ -58,6 +58,9 @@ type Rule struct {
 	OnlyStrict bool
 	// Upgrade: the rule is checked with Input.From only.
 	Upgrade bool
+	// Together: findings that say the same are merged from two on, not only where
+	// there are many.
+	Together bool
 	// Summary says in one sentence what the rule finds.
 	Summary string
 	// Doc says what the broker does; where it was measured, it was on 3.10.8,

@@ -118,7 +118,7 @@ func TestIgnoreComments(t *testing.T) {
 		{"beside", "version: 1\nqueues:\n  q: {type: classic} # rabbitctl:ignore drop-is-loss metrics may go\n", nil},
 		{"above", "version: 1\nqueues:\n  # rabbitctl:ignore drop-is-loss metrics may go\n  q: {type: classic}\n", nil},
 		{"above another comment", "version: 1\nqueues:\n  # rabbitctl:ignore drop-is-loss metrics may go\n  # and more\n  q: {type: classic}\n", nil},
-		{"beside the object", "version: 1\nqueues:\n  q: # rabbitctl:ignore cap-without-dead-letter tries\n    type: quorum\n    delivery_limit: 5\n", nil},
+		{"beside the object", "version: 1\nqueues:\n  q: # rabbitctl:ignore cap-without-dead-letter tries\n    type: quorum\n    retry: {max_attempts: 5}\n", nil},
 		{"without reason", "version: 1\nqueues:\n  q: {type: classic} # rabbitctl:ignore drop-is-loss\n", []string{"3 drop-is-loss", "3 ignore-without-reason"}},
 		{"without code", "version: 1\nqueues:\n  q: {type: classic} # rabbitctl:ignore\n", []string{"3 drop-is-loss", "3 ignore-without-reason"}},
 		{"of another rule", "version: 1\nqueues:\n  q: {type: classic} # rabbitctl:ignore transient-queue why not\n", []string{"3 drop-is-loss", "3 unused-ignore"}},
@@ -237,7 +237,7 @@ queues:
   work:
     type: quorum
     retry: {max_attempts: 5}
-    dead_letter: dead
+    dead_letter: {queue: dead, strategy: at-most-once}
   dead: {type: quorum, role: dead-letter, owner: test}
 `
 	list, _ := checkSpec(t, "a.yaml", spec)

@@ -30,6 +30,8 @@ type finding struct {
 	group string
 	// name is the object's name for the merged text.
 	name string
+	// together: see Rule.Together.
+	together bool
 }
 
 // problem is what is wrong with an object.
@@ -89,7 +91,7 @@ func (p *Pass) report(o topology.Object, at topology.Position, b problem) {
 			Severity: severity, Code: p.rule.Code, Summary: b.summary, Detail: detail,
 			Object: o.Key(), Position: at, Related: b.related,
 		},
-		object: o.Place(), group: b.group, name: o.Key().Name,
+		object: o.Place(), group: b.group, name: o.Key().Name, together: p.rule.Together,
 	})
 }
 
@@ -199,7 +201,7 @@ func merge(found []finding) diag.List {
 	var all diag.List
 	for _, f := range found {
 		group := groups[of(f)]
-		if f.group == "" || len(group) <= mergeAbove {
+		if f.group == "" || len(group) <= mergeAbove && (!f.together || len(group) < 2) {
 			all.Add(f.Diagnostic)
 			continue
 		}

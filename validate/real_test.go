@@ -22,48 +22,48 @@ import (
 func TestRealTopologies(t *testing.T) {
 	want := map[string]map[string][]string{
 		"01-intake-streams-shovels": {
-			"json":    {"warning drop-is-loss 1"},
-			"spec":    {"warning drop-is-loss 1"},
-			"upgrade": {"info upgrade-max-age-compared 3", "warning drop-is-loss 1"},
+			"json":    {"error shovel-end-missing 1", "error shovel-stream-without-offset 2", "info max-age-in-months 1", "info parameter-needs-plugin 1", "warning drop-is-loss 1"},
+			"spec":    {"error shovel-end-missing 1", "error shovel-stream-without-offset 2", "info max-age-in-months 1", "info parameter-needs-plugin 1", "warning drop-is-loss 1"},
+			"upgrade": {"error shovel-end-missing 1", "error shovel-stream-without-offset 2", "info max-age-in-months 1", "info parameter-needs-plugin 1", "info upgrade-max-age-compared 3", "warning drop-is-loss 1"},
 		},
 		// Neither a cycle nor any of 2^28 paths.
 		"04-binary-delay-28-broken": {
-			"json":    {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
-			"spec":    {"error dead-letter-unroutable 27", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
-			"upgrade": {"error dead-letter-unroutable 27", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"json":    {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"spec":    {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"upgrade": {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
 		},
 		"08-dlx-to-unbound-key-and-hidden-policy": {
 			"json":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning unroutable-unguarded 2"},
 			"spec":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning setting-overruled 1", "warning unroutable-unguarded 2"},
-			"upgrade": {"error dead-letter-unroutable 2", "error policy-key-unknown 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning unroutable-unguarded 2", "warning upgrade-mirrored-queue 1", "warning upgrade-policy-acts 1"},
+			"upgrade": {"error dead-letter-unroutable 2", "error policy-key-unknown 1", "info policy-repeats-arguments 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning unroutable-unguarded 2", "warning upgrade-mirrored-queue 1", "warning upgrade-policy-acts 1"},
 		},
 		"12-fanout-to-topics-one-dlq-that-feeds-itself": {
-			"json":    {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
-			"spec":    {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
-			"upgrade": {"error dead-letters-to-itself 1", "warning unroutable-unguarded 3"},
+			"json":    {"error dead-letters-to-itself 1", "warning dead-letter-at-most-once 1", "warning shared-dead-letter-queue 1", "warning unroutable-unguarded 3"},
+			"spec":    {"error dead-letters-to-itself 1", "warning dead-letter-at-most-once 1", "warning unroutable-unguarded 3"},
+			"upgrade": {"error dead-letters-to-itself 1", "warning dead-letter-at-most-once 1", "warning shared-dead-letter-queue 1", "warning unroutable-unguarded 3"},
 		},
 		// The spec leaves out what nothing is declared for at all.
 		"13-operator-quorum-pairs-missing-members": {
-			"json":    {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
-			"spec":    {"error dangling-binding 3", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
-			"upgrade": {"error dangling-binding 6", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3", "warning upgrade-nack-not-counted 1"},
+			"json":    {"error dangling-binding 6", "info limit-counts-returns 1", "info nack-not-counted 1", "warning dead-letter-at-most-once 1", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
+			"spec":    {"error dangling-binding 3", "info limit-counts-returns 1", "info nack-not-counted 1", "warning dead-letter-at-most-once 1", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3"},
+			"upgrade": {"error dangling-binding 6", "info limit-counts-returns 1", "warning dead-letter-at-most-once 1", "warning dead-letter-target-without-role 1", "warning drops-silently 1", "warning exchange-without-binding 2", "warning unroutable-unguarded 3", "warning upgrade-nack-not-counted 1"},
 		},
 		// Streams need no dead-letter route; of queue_mode the expansion tells.
 		"14-streams-and-capped-work-queues": {
-			"spec":    {"warning drops-silently 1", "warning unroutable-unguarded 2"},
-			"json":    {"warning deprecated-setting 1", "warning drops-silently 1", "warning unroutable-unguarded 2"},
-			"upgrade": {"info upgrade-max-age-compared 3", "warning deprecated-setting 1", "warning drops-silently 1", "warning unroutable-unguarded 2"},
+			"spec":    {"info policy-repeats-arguments 1", "warning dead-letter-at-most-once 1", "warning default-exchange-not-writable 1", "warning drops-silently 1", "warning overflow-not-dead-lettered 1", "warning unroutable-unguarded 2"},
+			"json":    {"info policy-repeats-arguments 1", "warning dead-letter-at-most-once 1", "warning default-exchange-not-writable 1", "warning deprecated-setting 1", "warning drops-silently 1", "warning overflow-not-dead-lettered 1", "warning unroutable-unguarded 2"},
+			"upgrade": {"info policy-repeats-arguments 1", "info upgrade-max-age-compared 3", "warning dead-letter-at-most-once 1", "warning default-exchange-not-writable 1", "warning deprecated-setting 1", "warning drops-silently 1", "warning overflow-not-dead-lettered 1", "warning unroutable-unguarded 2"},
 		},
 		// A warning: publishers that add a key with CC are right. The spec names them.
 		"16-colon-names-cc-retry": {
-			"spec":    {"warning unroutable-unguarded 1"},
-			"json":    {"warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
-			"upgrade": {"warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
+			"spec":    {"warning dead-letter-at-most-once 1", "warning unroutable-unguarded 1"},
+			"json":    {"warning dead-letter-at-most-once 1", "warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
+			"upgrade": {"warning dead-letter-at-most-once 1", "warning dead-letter-unroutable 1", "warning unroutable-unguarded 1"},
 		},
 		"22-export-of-4.3-with-log-exchange": {
-			"json":    {"warning unroutable-unguarded 2"},
-			"spec":    {"warning unroutable-unguarded 2"},
-			"upgrade": {"warning unroutable-unguarded 2"},
+			"json":    {"warning dead-letter-at-most-once 1", "warning unroutable-unguarded 2"},
+			"spec":    {"warning dead-letter-at-most-once 1", "warning unroutable-unguarded 2"},
+			"upgrade": {"warning dead-letter-at-most-once 1", "warning unroutable-unguarded 2"},
 		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {

@@ -19,6 +19,8 @@ var Rules = []Rule{
 	policyApplyTo,
 	policyPattern,
 	policyEmpty,
+	defaultExchangeNotWritable,
+	parameterNeedsPlugin,
 
 	// What it accepts and does not do.
 	unknownArgument,
@@ -44,12 +46,16 @@ var Rules = []Rule{
 	policyOverGenerated,
 	policyHidden,
 	policiesSlow,
+	policyRepeatsArguments,
 
 	// Where published messages go.
 	publishUnroutable,
 	unroutableUnguarded,
 	exchangeWithoutBinding,
 	queueUnreachable,
+	shovelEndMissing,
+	shovelStreamWithoutOffset,
+	federationUpstreamMissing,
 
 	// Where messages go that fail.
 	deadLetterExchangeMissing,
@@ -65,11 +71,14 @@ var Rules = []Rule{
 	dropIsLoss,
 	dropsSilently,
 	rejectPublishAndDeadLetters,
+	overflowNotDeadLettered,
+	deadLetterAtMostOnce,
 	limitIntoWaitQueue,
 	ttlCycleLoses,
 	rejectCycleWithoutCap,
 	deadLetterTargetWithoutRole,
 	deadLetterQueueWithoutOwner,
+	sharedDeadLetterQueue,
 	categoryRoutingNeedsQuorum,
 
 	// Waiting for the next attempt.
@@ -80,8 +89,18 @@ var Rules = []Rule{
 	waitQueueWithoutReturn,
 	mixedDelays,
 
+	// What counts as an attempt, and how long things stay.
+	limitCountsReturns,
+	nackNotCounted,
+	prefetchOverLimit,
+	classicCapDoesNotCountCrashes,
+	messageTTLOverAYear,
+	maxAgeInMonths,
+
 	// Promises.
 	notRestartSafe,
+	notNodeLossSafe,
+	contractNotKept,
 	contractIncomplete,
 
 	// What an upgrade changes.

@@ -62,6 +62,8 @@ type VirtualHost struct {
 	// External objects must exist and are never changed: patterns for objects
 	// that frameworks make.
 	External []ExternalPattern
+	// Plugins are those that the spec requires of the broker.
+	Plugins  []string
 	Position Position
 }
 
