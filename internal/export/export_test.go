@@ -83,7 +83,7 @@ func drawTopology(t *rapid.T, v catalog.Version) *topology.Topology {
 // TestExportChangesNothing holds the export of any topology to be exact: nothing
 // to change, nothing left out, no difference explained away.
 func TestExportChangesNothing(t *testing.T) {
-	for _, v := range []catalog.Version{{3, 10, 8}, {4, 0, 5}, {4, 3, 6}} {
+	for _, v := range []catalog.Version{{Major: 3, Minor: 10, Patch: 8}, {Major: 4, Minor: 0, Patch: 5}, {Major: 4, Minor: 3, Patch: 6}} {
 		t.Run(v.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				live := drawTopology(t, v)
