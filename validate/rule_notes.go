@@ -91,8 +91,8 @@ var policyRepeatsArguments = Rule{
 			if len(q.Arguments) == 0 {
 				continue
 			}
-			acting := p.policySet(v).Queue(q.Name, p.typeOf(q)).Policy
-			if acting == nil || !p.isWritten(acting) || p.policySet(p.versions[0]).Queue(q.Name, p.typeOf(q)).Policy != acting {
+			acting := p.match(q, v).Policy
+			if acting == nil || !p.isWritten(acting) || p.match(q, p.versions[0]).Policy != acting {
 				continue
 			}
 			for key, value := range acting.Definition {

@@ -62,7 +62,7 @@ var policyIgnoredForType = Rule{
 		for _, q := range p.vhost.Queues {
 			t := p.typeOf(q)
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
-				for _, ignored := range p.policySet(v).Queue(q.Name, t).Ignored {
+				for _, ignored := range p.match(q, v).Ignored {
 					if !p.isWritten(ignored) || !p.actsSomewhere(ignored, v) {
 						continue // policy-matches-no-type says so
 					}
@@ -94,7 +94,7 @@ func (s *state) matches(v catalog.Version) []matched {
 	set := s.policySet(v)
 	var all []matched
 	for _, q := range s.vhost.Queues {
-		all = append(all, matched{q, q.Name, set.Queue(q.Name, s.typeOf(q))})
+		all = append(all, matched{q, q.Name, s.match(q, v)})
 	}
 	for _, e := range s.vhost.Exchanges {
 		all = append(all, matched{e, e.Name, set.Exchange(e.Name)})
@@ -163,7 +163,7 @@ var policyOverGenerated = Rule{
 				continue
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {
-				m := p.policySet(v).Queue(q.Name, p.typeOf(q))
+				m := p.match(q, v)
 				policies := append([]*topology.Policy{m.Policy}, m.Hidden...)
 				if m.Policy == nil {
 					return problem{}

@@ -24,7 +24,7 @@ var upgradePolicyActs = Rule{
 		for _, q := range p.ours() {
 			t := p.typeOf(q)
 			p.onUpgrade(q, q.Position, func(from, to catalog.Version) problem {
-				before, after := p.policySet(from).Queue(q.Name, t), p.policySet(to).Queue(q.Name, t)
+				before, after := p.match(q, from), p.match(q, to)
 				ofPolicy, ofOperator := changedPolicy(before, after)
 				// In a tie it is not defined which one acts.
 				if ofPolicy && !before.Tie && !after.Tie && canExist(before.Policy, from) && canExist(after.Policy, from) {

@@ -42,7 +42,7 @@ var toldElsewhere = []string{"consumer-timeout"}
 func (p *Pass) settingChanges(q *topology.Queue, from, to catalog.Version) []string {
 	t := p.typeOf(q)
 	before, after := p.effective(q, from), p.effective(q, to)
-	ofPolicy, ofOperator := changedPolicy(p.policySet(from).Queue(q.Name, t), p.policySet(to).Queue(q.Name, t))
+	ofPolicy, ofOperator := changedPolicy(p.match(q, from), p.match(q, to))
 	byOther := func(v policy.Value) bool {
 		return ofPolicy && v.Origin == policy.FromPolicy || ofOperator && v.Origin == policy.FromOperator
 	}

@@ -56,10 +56,21 @@ func (s *state) effective(q *topology.Queue, v catalog.Version) settings {
 		adapted.Arguments = q.Arguments.Clone()
 		delete(adapted.Arguments, "x-delivery-limit")
 	}
-	set := s.policySet(v)
-	result := settings(set.Effective(&adapted, set.Queue(q.Name, adapted.Type)))
+	result := settings(s.policySet(v).Effective(&adapted, s.match(q, v)))
 	s.settings[key] = result
 	return result
+}
+
+// match is which policies act on a queue of a version. Matching is what takes the
+// time where there are thousands of queues and hundreds of policies.
+func (s *state) match(q *topology.Queue, v catalog.Version) policy.Match {
+	key := settingsKey{q, v}
+	m, ok := s.chosen[key]
+	if !ok {
+		m = s.policySet(v).Queue(q.Name, s.typeOf(q))
+		s.chosen[key] = m
+	}
+	return m
 }
 
 // isUnlimitedSetting reports whether the argument x-delivery-limit -1 comes from

@@ -23,6 +23,7 @@ type state struct {
 
 	policies map[catalog.Version]*policy.Set
 	settings map[settingsKey]settings
+	chosen   map[settingsKey]policy.Match
 	matched  map[catalog.Version][]matched
 	written  map[*topology.Policy]bool
 	graphs   map[catalog.Version]*flow.Graph
@@ -38,6 +39,7 @@ func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exc
 		binding:  len(versions) < len(catalog.Releases),
 		policies: map[catalog.Version]*policy.Set{},
 		settings: map[settingsKey]settings{},
+		chosen:   map[settingsKey]policy.Match{},
 		matched:  map[catalog.Version][]matched{},
 		written:  map[*topology.Policy]bool{},
 		graphs:   map[catalog.Version]*flow.Graph{},
