@@ -122,21 +122,48 @@ func simple(text string) *pattern {
 // none is certain. It spares the engine most names where there are thousands.
 func leading(text string) string {
 	rest, anchored := strings.CutPrefix(text, "^")
-	// Alternatives and settings could undo what stands in front.
-	if !anchored || strings.Contains(text, "|") || strings.Contains(text, "(?") || strings.Contains(text, "(*") {
+	// Settings, quoting and alternatives could undo what stands in front.
+	if !anchored || strings.Contains(text, "(?") || strings.Contains(text, "(*") || strings.Contains(text, `\Q`) || splits(rest) {
 		return ""
 	}
-	end, last := 0, 0 // of the literal, and where its last character begins
+	var literal []byte
 	for i := 0; i < len(rest) && rest[i] < 0x80; i++ {
-		switch c := rest[i]; {
+		c := rest[i]
+		switch {
 		case strings.IndexByte("*?{+", c) >= 0:
-			return rest[:last]
+			return string(literal[:max(len(literal)-1, 0)])
+		case c == '\\' && i+1 < len(rest) && rest[i+1] < 0x80 && !isAlphanumeric(rest[i+1]):
+			i++
+			c = rest[i]
 		case strings.IndexByte(`.[]}()^$\`, c) >= 0:
-			return rest[:end]
+			return string(literal)
 		}
-		end, last = i+1, i
+		literal = append(literal, c)
 	}
-	return rest[:last]
+	// The last may be part of what follows.
+	return string(literal[:max(len(literal)-1, 0)])
+}
+
+// splits reports whether an alternative may stand outside of all groups.
+func splits(text string) bool {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '[': // what a class holds is not looked at
+			return strings.Contains(text[i:], "|")
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '|':
+			if depth <= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isAlphanumeric(c byte) bool {

@@ -133,7 +133,7 @@ func FuzzPattern(f *testing.F) {
 func TestLeading(t *testing.T) {
 	for text, want := range map[string]string{
 		"^q12[0-9]$": "q12", "^ab*c.": "a", "^ab?": "a", "^ab{2}": "a", "^a+b.": "", "^x|y[a]": "", "q[0-9]": "",
-		"^(?i)ab[c]": "", `^a\.b[c]`: "a", "^ü[a]": "", "^abc(d)": "abc", "^[a]": "", "^ab\u00fc*": "a",
+		"^(?i)ab[c]": "", `^a\.b[c]`: "a.b", "^ü[a]": "", "^abc(d)": "abc", "^[a]": "", `^a\.(b|c)d$`: "a.", `^a\.*b.`: "a", `^(a)|b`: "", `^a[(]|b`: "", `^a\Q(\E|b`: "", `^a\(|b.`: "", `^a\d`: "a", "^ab\u00fc*": "a",
 	} {
 		if got := leading(text); got != want {
 			t.Errorf("leading(%q) = %q, want %q", text, got, want)
