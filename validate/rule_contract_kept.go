@@ -16,18 +16,23 @@ var notNodeLossSafe = Rule{
 		"members on several nodes, unless they are made with one. Asked of the queue, its dead-letter queues and its wait queues.",
 	Fix: "Make it a quorum queue or a stream, or say `survives: restart` in the contract.",
 	Check: func(p *Pass) {
-		for _, q := range p.ours() {
-			c := intent(q).Contract
-			if c == nil || c.Survives != "node-loss" {
-				continue
+		told := map[string]bool{} // many queues can rest on one
+		tell := func(promised, q *topology.Queue, as string) {
+			if !told[q.Name] {
+				told[q.Name] = true
+				p.replicated(promised, q, as)
 			}
-			p.replicated(q, q, "")
-			seen := map[string]bool{q.Name: true}
+		}
+		var promising []*topology.Queue
+		for _, q := range p.ours() {
+			if c := intent(q).Contract; c != nil && c.Survives == "node-loss" {
+				promising = append(promising, q)
+				tell(q, q, "")
+			}
+		}
+		for _, q := range promising {
 			for _, w := range p.restsOn(q) {
-				if !seen[w.queue.Name] {
-					seen[w.queue.Name] = true
-					p.replicated(q, w.queue, w.as)
-				}
+				tell(q, w.queue, w.as)
 			}
 		}
 	},
@@ -143,6 +148,9 @@ func (p *Pass) afterFailure(q *topology.Queue, c *topology.Contract) problem {
 	return problemf("the contract of queue %q says that messages that keep failing go to queue %q; its dead-letter route leads to %s", q.Name, promised, quoted(shown, "and"))
 }
 
+// maxFollowed bounds how many queues one queue's dead letters are followed into.
+const maxFollowed = 1000
+
 // finally lists the queues that the dead letters of a queue can come to, directly or
 // by further routes; open says that there may be others.
 func (p *Pass) finally(q *topology.Queue) (names []string, open bool) {
@@ -150,6 +158,9 @@ func (p *Pass) finally(q *topology.Queue) (names []string, open bool) {
 	seen := map[string]bool{q.Name: true}
 	next := []string{q.Name}
 	for len(next) > 0 {
+		if len(names) > maxFollowed {
+			return names, true
+		}
 		reach, _ := g.DeadLetters(next[0])
 		next = next[1:]
 		open = open || reach.Open
