@@ -59,6 +59,7 @@ type queueState struct {
 	queued   topology.QueueType
 	settings map[string]policy.Value
 	route    *DeadLetter
+	dead     []class // what it publishes, where its key is fixed; nil until asked for
 }
 
 // DeadLetter is the dead-letter route in effect on a queue.
@@ -198,7 +199,10 @@ func (g *Graph) DeadLetters(queue string) (*Reach, Lost) {
 // that get a key lose those of CC (measured).
 func (g *Graph) deadClasses(s *queueState) []class {
 	if s.route.Fixed {
-		return []class{{keys: g.literal(s.route.Key)}}
+		if s.dead == nil {
+			s.dead = []class{{keys: g.literal(s.route.Key)}}
+		}
+		return s.dead
 	}
 	in := g.inflows()[s.queue.Name]
 	if in == nil {

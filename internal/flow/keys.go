@@ -192,8 +192,10 @@ func (s *state) freshWord() string {
 type algebra struct {
 	known map[string]*Keys
 	done  map[operands]*Keys
-	none  *Keys
-	all   *Keys
+	// single are the sets of one key that were asked for.
+	single map[string]*Keys
+	none   *Keys
+	all    *Keys
 	// left is how many more transitions may be worked out: beyond it, results are
 	// wide. No input can make the analysis run for ever.
 	left int
@@ -213,7 +215,7 @@ const (
 )
 
 func newAlgebra() *algebra {
-	a := &algebra{known: map[string]*Keys{}, done: map[operands]*Keys{}, left: maxWork}
+	a := &algebra{known: map[string]*Keys{}, done: map[operands]*Keys{}, single: map[string]*Keys{}, left: maxWork}
 	a.none = a.intern(nil, false)
 	a.all = a.patterns([]string{"#"})
 	return a
@@ -353,7 +355,14 @@ func quotient(raw []state, class []int32) []state {
 }
 
 // literal is the set of one key.
-func (a *algebra) literal(key string) *Keys { return a.literals([]string{key}) }
+func (a *algebra) literal(key string) *Keys {
+	k, ok := a.single[key]
+	if !ok {
+		k = a.literals([]string{key})
+		a.single[key] = k
+	}
+	return k
+}
 
 // literals is the set of some keys.
 func (a *algebra) literals(keys []string) *Keys {

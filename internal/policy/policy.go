@@ -176,22 +176,31 @@ type group struct {
 	all      []*topology.Policy
 	patterns []*pattern
 	exact    map[string][]int // by the name that a pattern of the form ^name$ means
-	others   []int
+	// beginning are those that match only names that begin with a text, by that text;
+	// lengths are those of the texts.
+	beginning map[string][]int
+	lengths   []int
+	others    []int
 }
 
 func newGroup(v catalog.Version, policies []*topology.Policy) *group {
-	g := &group{all: slices.Clone(policies), exact: map[string][]int{}}
+	g := &group{all: slices.Clone(policies), exact: map[string][]int{}, beginning: map[string][]int{}}
 	slices.SortStableFunc(g.all, func(a, b *topology.Policy) int { return cmp.Compare(a.Name, b.Name) })
 	g.patterns = make([]*pattern, len(g.all))
 	for i, p := range g.all {
 		g.patterns[i] = compile(p.Pattern, v)
-		if g.patterns[i].kind == exact {
-			name := g.patterns[i].literal
-			g.exact[name] = append(g.exact[name], i)
-		} else {
+		switch text := g.patterns[i].literal; {
+		case g.patterns[i].kind == exact:
+			g.exact[text] = append(g.exact[text], i)
+		case text != "" && g.patterns[i].err == nil && g.patterns[i].kind != anywhere:
+			g.beginning[text] = append(g.beginning[text], i)
+			g.lengths = append(g.lengths, len(text))
+		default:
 			g.others = append(g.others, i)
 		}
 	}
+	slices.Sort(g.lengths)
+	g.lengths = slices.Compact(g.lengths)
 	return g
 }
 
@@ -205,16 +214,30 @@ func (g *group) find(name string, t topology.QueueType, exchange bool) (found, u
 			indexes = append(indexes, i)
 		}
 	}
-	for _, i := range g.others {
-		if !AppliesTo(g.all[i].ApplyTo, t) {
-			continue
+	var doubts []int
+	try := func(some []int) {
+		for _, i := range some {
+			if !AppliesTo(g.all[i].ApplyTo, t) {
+				continue
+			}
+			switch g.patterns[i].match(name) {
+			case yes:
+				indexes = append(indexes, i)
+			case unknown:
+				doubts = append(doubts, i)
+			}
 		}
-		switch g.patterns[i].match(name) {
-		case yes:
-			indexes = append(indexes, i)
-		case unknown:
-			undecided = append(undecided, g.all[i])
+	}
+	for _, n := range g.lengths {
+		if n > len(name) {
+			break
 		}
+		try(g.beginning[name[:n]])
+	}
+	try(g.others)
+	slices.Sort(doubts)
+	for _, i := range doubts {
+		undecided = append(undecided, g.all[i])
 	}
 	slices.Sort(indexes)
 	for _, i := range indexes {

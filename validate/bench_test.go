@@ -1,0 +1,103 @@
+package validate
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/rabbitctl/rabbitctl/internal/topology"
+)
+
+// estate is n queues, two bindings for each and a policy for every twenty: work
+// queues with dead-letter queues and wait queues on topic, direct and headers
+// exchanges.
+func estate(n int) *topology.Topology {
+	var objects []any
+	exchange := func(name, kind string, a topology.Arguments) {
+		objects = append(objects, &topology.Exchange{VirtualHost: "shop", Name: name, Type: kind, Durable: true, Arguments: a})
+	}
+	bind := func(source, queue, key string) {
+		objects = append(objects, &topology.Binding{VirtualHost: "shop", Source: source, Destination: queue, DestinationType: topology.ToQueue, RoutingKey: key})
+	}
+	exchange("events", "topic", topology.Arguments{"alternate-exchange": "rest"})
+	exchange("commands", "direct", topology.Arguments{"alternate-exchange": "rest"})
+	exchange("dlx", "direct", nil)
+	exchange("later", "topic", nil)
+	exchange("rest", "fanout", nil)
+	objects = append(objects, queueOf(topology.Quorum, "rest", topology.Arguments{"x-delivery-limit": int64(-1)}))
+	bind("rest", "rest", "")
+	for i := 0; i < n; i += 2 {
+		work, other := fmt.Sprintf("team%d.work%d", i%50, i), fmt.Sprintf("team%d.dead%d", i%50, i)
+		bind("events", work, fmt.Sprintf("team%d.order%d.#", i%50, i))
+		bind("events", work, fmt.Sprintf("*.all%d.*", i%100))
+		switch i % 6 {
+		case 0: // dead letters by key
+			objects = append(objects, queueOf(topology.Quorum, work, topology.Arguments{"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": other}))
+			objects = append(objects, queueOf(topology.Quorum, other, topology.Arguments{"x-delivery-limit": int64(-1)}))
+			bind("dlx", other, other)
+			bind("commands", other, other)
+		case 2: // dead letters with their own keys
+			objects = append(objects, queueOf(topology.Quorum, work, topology.Arguments{"x-dead-letter-exchange": "later"}))
+			objects = append(objects, queueOf(topology.Classic, other, nil))
+			bind("later", other, fmt.Sprintf("team%d.order%d.#", i%50, i))
+			bind("commands", other, other)
+		default: // wait queues that lead back
+			objects = append(objects, queueOf(topology.Classic, work, topology.Arguments{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": other}))
+			objects = append(objects, queueOf(topology.Classic, other, topology.Arguments{"x-message-ttl": int64(1000), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": work}))
+			bind("commands", other, other)
+			bind("commands", other, other+".too")
+		}
+	}
+	for i := range n / 20 {
+		objects = append(objects, &topology.Policy{
+			VirtualHost: "shop", Name: fmt.Sprintf("p%d", i), Pattern: fmt.Sprintf(`^team%d\.(work|old)%d$`, i%50, 2*i), ApplyTo: "queues",
+			Definition: topology.Arguments{"max-length": int64(1000), "overflow": "reject-publish"},
+		})
+	}
+	return host(objects...)
+}
+
+// TestGrowth: ten times the objects take about ten times the time. The goal is 15;
+// the bound is wide, for busy machines.
+func TestGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	run := func(n int) (time.Duration, uint64) {
+		desired := estate(n)
+		best, held := time.Duration(1<<62), uint64(0)
+		for range 2 {
+			stop, most := make(chan bool), make(chan uint64)
+			go func() {
+				var peak uint64
+				for {
+					select {
+					case <-stop:
+						most <- peak
+						return
+					case <-time.After(20 * time.Millisecond):
+						var m runtime.MemStats
+						runtime.ReadMemStats(&m)
+						peak = max(peak, m.HeapAlloc)
+					}
+				}
+			}()
+			start := time.Now()
+			if len(Check(Input{Topology: desired})) == 0 {
+				t.Error("nothing is found")
+			}
+			best = min(best, time.Since(start))
+			stop <- true
+			held = max(held, <-most)
+		}
+		return best, held
+	}
+	small, _ := run(1000)
+	big, held := run(10000)
+	ratio := float64(big) / float64(small)
+	t.Logf("1,000 queues %v; 10,000 queues, 20,000 bindings, 500 policies %v: ratio %.1f; %d MB", small, big, ratio, held>>20)
+	if ratio > 40 {
+		t.Errorf("ten times the objects take %.1f times as long", ratio)
+	}
+}
