@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/apply"
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/plan"
 	"github.com/rabbitctl/rabbitctl/specs"
 )
@@ -158,7 +159,7 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 			return err
 		}
 		return fail(ExitBlocked, fmt.Errorf("%s blocked, nothing was changed; see above for the ways out, or --skip-blocked for the rest",
-			describe(len(blocked), "change is", "changes are")))
+			text.Plural(len(blocked), "change is", "changes are")))
 	}
 	if result.plan.Empty() {
 		return j.show(&apply.Result{}, nil)

@@ -278,8 +278,6 @@ func (c *comparison) blocking() bool {
 	})
 }
 
-func readFile(name string) ([]byte, error) { return os.ReadFile(name) }
-
 // targets reads --target KIND/NAME; the virtual host is that of the spec.
 func targets(c *cli.Context, spec *specs.Spec) ([]topology.Key, error) {
 	var keys []topology.Key

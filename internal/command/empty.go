@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/plan"
 )
 
@@ -25,7 +26,7 @@ func (j *applyJob) stillEmpty(p *plan.Plan) error {
 		case n == nil:
 			fmt.Fprintf(&b, "\n  %s: the number of messages is unknown", k)
 		case *n > 0:
-			fmt.Fprintf(&b, "\n  %s: %s", k, describe(int(*n), "message", "messages"))
+			fmt.Fprintf(&b, "\n  %s: %s", k, text.Plural(int(*n), "message", "messages"))
 		}
 	}
 	if b.Len() == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/graph"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/specs"
 	"github.com/rabbitctl/rabbitctl/validate"
@@ -69,7 +70,7 @@ func runGraph(c *cli.Context, s Streams) error {
 	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
-	fmt.Fprintf(s.Err, "wrote %s: %s, %s\n", safeLine(name), describe(len(drawing.Nodes), "node", "nodes"), describe(len(drawing.Edges), "edge", "edges"))
+	fmt.Fprintf(s.Err, "wrote %s: %s, %s\n", safeLine(name), text.Plural(len(drawing.Nodes), "node", "nodes"), text.Plural(len(drawing.Edges), "edge", "edges"))
 	return nil
 }
 
@@ -181,7 +182,7 @@ func graphState(state *broker.State, title string, found diag.List) *graph.Input
 	}
 	in.Notes = append(in.Notes, "Wait queues and dead-letter queues are told by their settings: a broker does not know what a queue is for.")
 	if n := len(state.LeftOut); n > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s not drawn: exclusive and server-named queues and their bindings.", describe(n, "object is", "objects are")))
+		in.Notes = append(in.Notes, fmt.Sprintf("%s not drawn: exclusive and server-named queues and their bindings.", text.Plural(n, "object is", "objects are")))
 	}
 	in.Findings = validate.Check(check)
 	return in

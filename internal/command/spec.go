@@ -2,7 +2,7 @@ package command
 
 import (
 	"errors"
-	"fmt"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -64,7 +64,7 @@ func loadFiles(c *cli.Context, s Streams, files []specs.File, findings diag.List
 		input.Set[name] = value
 	}
 	for _, name := range c.StringSlice("values") {
-		file, err := readFile(name)
+		file, err := os.ReadFile(name)
 		if err != nil {
 			return nil, nil, usagef("read values: %w", err)
 		}
@@ -116,10 +116,3 @@ func one(c *cli.Context, what string) (string, error) {
 }
 
 var errNoTerminal = errors.New("there is no terminal to ask on; say --yes to carry the plan out")
-
-func describe(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/validate"
 )
 
@@ -125,7 +126,7 @@ func readBaseline(name string) (*validate.Baseline, []byte, error) {
 	if name == "" {
 		return nil, nil, nil
 	}
-	data, err := readFile(name)
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, nil, usagef("read the baseline: %w", err)
 	}
@@ -147,7 +148,7 @@ func writeBaseline(s Streams, name string, in validate.Input) error {
 		return fmt.Errorf("write the baseline: %w", err)
 	}
 	_, err = fmt.Fprintf(s.Err, "wrote %s, which accepts %s; next: rabbitctl validate --baseline %s\n",
-		safeLine(name), describe(b.Len(), "finding", "findings"), safeLine(name))
+		safeLine(name), text.Plural(b.Len(), "finding", "findings"), safeLine(name))
 	return err
 }
 

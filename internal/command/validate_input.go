@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/specs"
 	"github.com/rabbitctl/rabbitctl/validate"
@@ -53,7 +55,7 @@ func validateInput(c *cli.Context, s Streams, target catalog.Version) (in valida
 	in.Found = append(in.Found, more...)
 	if name := c.String("against"); name != "" {
 		sources = maps.Clone(sources)
-		if text, err := readFile(name); err == nil {
+		if text, err := os.ReadFile(name); err == nil {
 			sources[name] = text
 		}
 	}
@@ -169,7 +171,7 @@ func usedFindings(c *cli.Context, client *broker.Client, state *broker.State, ta
 			list.Add(diag.Diagnostic{
 				Severity: diag.Warning, Code: "upgrade-shared-prefetch",
 				Summary: fmt.Sprintf("%s of user %q in virtual host %q share one prefetch among their consumers (basic.qos with global)",
-					describe(users[user], "channel", "channels"), user, v.Name),
+					text.Plural(users[user], "channel", "channels"), user, v.Name),
 				Detail: fmt.Sprintf("RabbitMQ %s counts it for each consumer: a channel then gets that many messages for every consumer. Use a prefetch for each consumer.", since),
 				Object: topology.Key{Kind: topology.KindVirtualHost, VirtualHost: v.Name},
 			})

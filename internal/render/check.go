@@ -107,10 +107,10 @@ func Check(w io.Writer, v CheckView, o Options) error {
 }
 
 func (v CheckView) summary() string {
-	checked := "Checked " + plural(v.Checked, "object", "objects")
+	checked := "Checked " + text.Plural(v.Checked, "object", "objects")
 	switch {
 	case len(v.Problems) > 0:
-		return fmt.Sprintf("%s: %s.", checked, plural(len(v.Problems), "problem", "problems"))
+		return fmt.Sprintf("%s: %s.", checked, text.Plural(len(v.Problems), "problem", "problems"))
 	case v.ExistenceOnly:
 		return checked + " for existence only: everything is there."
 	}

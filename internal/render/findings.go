@@ -173,7 +173,7 @@ func Tally(list diag.List) string {
 		one, many string
 	}{{diag.Error, "error", "errors"}, {diag.Warning, "warning", "warnings"}, {diag.Info, "note", "notes"}} {
 		if n := list.Count(s.severity); n > 0 {
-			parts = append(parts, plural(n, s.one, s.many))
+			parts = append(parts, text.Plural(n, s.one, s.many))
 		}
 	}
 	if parts == nil {

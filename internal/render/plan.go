@@ -200,13 +200,13 @@ func fieldText(a plan.Action, f plan.Field) string {
 func costText(c *plan.Change) string {
 	var parts []string
 	if c.Cost.Messages != nil {
-		parts = append(parts, plural(int(*c.Cost.Messages), "message", "messages"))
+		parts = append(parts, text.Plural(int(*c.Cost.Messages), "message", "messages"))
 	}
 	if c.Cost.Consumers != nil {
-		parts = append(parts, plural(int(*c.Cost.Consumers), "consumer", "consumers"))
+		parts = append(parts, text.Plural(int(*c.Cost.Consumers), "consumer", "consumers"))
 	}
 	if c.Cost.Bindings > 0 {
-		parts = append(parts, plural(c.Cost.Bindings, "binding", "bindings")+" to restore")
+		parts = append(parts, text.Plural(c.Cost.Bindings, "binding", "bindings")+" to restore")
 	}
 	if c.Cost.SecondsEstimated >= 1 {
 		parts = append(parts, fmt.Sprintf("about %.0f s of the broker's time", c.Cost.SecondsEstimated))
@@ -228,7 +228,7 @@ func Summary(v PlanView) string {
 	}
 	unmanaged := ""
 	if n := len(v.Plan.Unmanaged); n > 0 {
-		unmanaged = "\n" + plural(n, "live object is", "live objects are") + " not in the spec and stay as they are (--show-unmanaged lists them)."
+		unmanaged = "\n" + text.Plural(n, "live object is", "live objects are") + " not in the spec and stay as they are (--show-unmanaged lists them)."
 		if n == 1 {
 			unmanaged = strings.Replace(unmanaged, "stay as they are (--show-unmanaged lists them)", "stays as it is (--show-unmanaged shows it)", 1)
 		}

@@ -114,14 +114,6 @@ func (p *printer) paint(s string, c style) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// plural is "1 queue" or "3 queues".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // markdownEscape makes text safe inside a Markdown table cell or list item.
 func markdownEscape(s string) string {
 	return strings.NewReplacer(

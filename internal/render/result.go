@@ -92,7 +92,7 @@ func resultSummary(r *apply.Result, differences []*plan.Change) string {
 		return "Applied: nothing to do."
 	}
 	if len(r.Blocked) > 0 && !r.FirstWrite && len(r.Done)+len(r.Failed)+len(r.NotTried) == 0 {
-		return "Nothing was applied: " + plural(len(r.Blocked), "change is", "changes are") + " blocked."
+		return "Nothing was applied: " + text.Plural(len(r.Blocked), "change is", "changes are") + " blocked."
 	}
 	parts := []string{fmt.Sprintf("%d done", len(r.Done))}
 	for _, n := range []struct {

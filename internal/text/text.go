@@ -2,6 +2,7 @@
 package text
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -56,4 +57,12 @@ func Truncate(s string, n int) string {
 		n--
 	}
 	return s[:n] + "..."
+}
+
+// Plural counts in words: "1 queue", "3 queues".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
