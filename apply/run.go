@@ -42,6 +42,14 @@ type step struct {
 // is what breaks them.
 const maxAlone = 2
 
+// settling is how long after a fault a 404 is no final word on what is to be made:
+// a node that comes up (3.10, measured) answers so until it knows its virtual
+// hosts. One that goes down does so as well, before the first fault.
+const (
+	settling  = 15 * time.Second
+	goingDown = 3 * time.Second
+)
+
 // run is one execution. Only the goroutine of loop touches it; an attempt runs
 // in a goroutine of its own and sends its answer.
 //
@@ -73,7 +81,8 @@ type run struct {
 	silence time.Time // its beginning
 	faults  int       // of the silence, for the length of the next wait
 	nextTry time.Time
-	stopped error // why no further change is started
+	lost    time.Time // the last fault that was no 404
+	stopped error     // why no further change is started
 }
 
 type answer struct {
@@ -253,6 +262,10 @@ func (r *run) answered(a answer, now time.Time) {
 	absent := fault.NotFound && r.changes[a.index].Action == plan.Delete
 	switch {
 	case fault.Unknown, fault.Transient:
+		r.lost = now
+		r.faulty(a.index, a.err, fault.Unknown, wasAlone, now)
+		return
+	case fault.NotFound && !absent && r.settles(now):
 		r.faulty(a.index, a.err, fault.Unknown, wasAlone, now)
 		return
 	case a.err == nil, absent:
@@ -262,6 +275,15 @@ func (r *run) answered(a answer, now time.Time) {
 		r.fail(a.index, a.err)
 	}
 	r.silent = false
+}
+
+// settles reports whether a 404 to what is to be made may come from a node that
+// goes down or comes up.
+func (r *run) settles(now time.Time) bool {
+	if r.lost.IsZero() {
+		r.lost = now.Add(goingDown - settling)
+	}
+	return now.Sub(r.lost) < settling
 }
 
 // faulty decides when a change that met a fault is tried again, if at all.

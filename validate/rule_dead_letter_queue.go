@@ -43,9 +43,9 @@ func (p *Pass) targetLimit(source, target *topology.Queue, v catalog.Version) pr
 	if p.routed(target, v) || !limited || v.Below(catalog.V(4, 0)) {
 		return problem{}
 	}
-	if n, _, counts := p.limit(source, v); v.AtLeast(catalog.V(4, 3)) && counts && p.typeOf(source) == topology.Quorum && n >= limit {
+	if _, carried, loses := p.graph(v).LimitLoses(source.Name, target.Name); loses && carried > 0 {
 		return problemf("queue %q takes the dead messages of %q, whose delivery limit %d is not below its own of %d: they arrive with their limit used up, and the first return deletes them",
-			target.Name, source.Name, n, limit).as(diag.Error)
+			target.Name, source.Name, carried-1, limit).as(diag.Error)
 	}
 	return problemf("queue %q takes dead messages and has the delivery limit %d: after %d returns a message is deleted", target.Name, limit, limit+1).
 		like("take dead messages and have the delivery limit %d: after %d returns a message is deleted", limit, limit+1)

@@ -50,3 +50,23 @@ func TestEndlessAnswer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestNotFoundAfterFault: the 404 of a node that comes up is no final word; any
+// other is.
+func TestNotFoundAfterFault(t *testing.T) {
+	for _, fault := range []bool{false, true} {
+		calls := 0
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			if calls++; fault && calls == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error":"Object Not Found","reason":"Not Found"}`)
+		})
+		err := (&writer{client: c, via: ViaHTTP}).Create(t.Context(), &topology.Policy{VirtualHost: "/", Name: "p"})
+		if !IsNotFound(err) || IsTransient(err) != fault || IsUnknown(err) {
+			t.Errorf("after a fault %t: %v, transient %t", fault, err, IsTransient(err))
+		}
+	}
+}

@@ -67,6 +67,9 @@ type Error struct {
 	Err              error
 
 	class class
+	// settling says that the request met a fault before: a node that comes up
+	// answers 404 to writes until it knows its virtual hosts (3.10, measured).
+	settling bool
 }
 
 // Error implements error. The text is one line and safe to show.
@@ -189,8 +192,8 @@ func IsLocked(err error) bool {
 }
 
 // IsTransient reports whether the same call may work later: connection loss, no
-// answer in time, HTTP 429 and 5xx, AMQP 320 (a node shuts down) and 506. The
-// request itself has already been repeated a few times.
+// answer in time, HTTP 429 and 5xx, a 404 to a write that met one of these before, AMQP
+// 320 (a node shuts down) and 506. The request itself has already been repeated a few times.
 func IsTransient(err error) bool {
 	e, ok := as(err)
 	switch {
@@ -203,7 +206,7 @@ func IsTransient(err error) bool {
 	case e.Via == ViaAMQP:
 		return e.Status == 320 || e.Status == 506
 	}
-	return e.Status == 429 || e.Status >= 500
+	return e.Status == 429 || e.Status >= 500 || e.Status == 404 && e.settling
 }
 
 // IsUnknown reports whether the request was sent and no answer came, so that

@@ -82,6 +82,9 @@ func (b bound) RoundTrip(req *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		if n+1 == attempts || !repeatable(req) || !worthRepeating(err) {
+			if e, ok := as(err); ok {
+				e.settling = n > 0 && (req.Method == http.MethodPut || req.Method == http.MethodPost)
+			}
 			return nil, err
 		}
 		pause := b.backoff << n

@@ -208,10 +208,9 @@ type operands struct {
 
 const (
 	// maxTransitions bounds one set.
-	maxTransitions = 1 << 18
-	// maxWork bounds all of them together; a topology of 10,000 queues uses about a
-	// hundredth.
-	maxWork = 1 << 27
+	maxTransitions = 1 << 16
+	// maxWork bounds all of them together, to some seconds.
+	maxWork = 1 << 24
 )
 
 func newAlgebra() *algebra {

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 	"strings"
 
@@ -114,16 +115,30 @@ func (r *router) step(x *exchange, f flow, cc string, w *view, take func(b *topo
 				byCC[i] = true
 			}
 		}
-		for _, i := range r.meeting(x, f.may, byCC) {
+		// One key needs no set of a pattern, which may be wide.
+		key, single := f.may.only()
+		if single {
+			for _, i := range x.keyed(key) {
+				byCC[i] = true
+			}
+		}
+		var list []int
+		if single {
+			list = slices.Sorted(maps.Keys(byCC))
+		} else {
+			list = r.meeting(x, f.may, byCC)
+		}
+		for _, i := range list {
 			if byCC[i] {
 				all(i, true)
 				continue
 			}
 			take(x.bindings[i], r.part(f, r.pattern(x, i), true))
 		}
-		if len(byCC) > 0 {
+		switch {
+		case len(byCC) > 0:
 			certainly, possibly = r.all, r.all
-		} else if x.hasAlternate {
+		case !single && x.hasAlternate:
 			certainly = r.matched(x)
 			possibly = certainly
 		}
