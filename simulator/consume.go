@@ -241,13 +241,17 @@ func (ch *channel) Get(name string, autoAck bool) (amqp091.Delivery, bool, error
 	return out, found, err
 }
 
-func (ch *channel) Ack(tag uint64, multiple bool) error { return ch.settle(tag, multiple, acked, false) }
+func (ch *channel) Ack(tag uint64, multiple bool) error {
+	return ch.settle(tag, multiple, acked, false)
+}
 
 func (ch *channel) Nack(tag uint64, multiple, requeue bool) error {
 	return ch.settle(tag, multiple, nacked, requeue)
 }
 
-func (ch *channel) Reject(tag uint64, requeue bool) error { return ch.settle(tag, false, rejected, requeue) }
+func (ch *channel) Reject(tag uint64, requeue bool) error {
+	return ch.settle(tag, false, rejected, requeue)
+}
 
 // settle ends one delivery, or all up to a tag. The client does not wait for it: an
 // unknown tag closes the channel.

@@ -46,7 +46,13 @@ func (q *queue) deadLetter(e *entry, cause flow.Cause) (*message, []string, bool
 		return nil, nil, false
 	}
 	m := e.message.died(q, cause, dead, q.now())
-	m.returns, m.acquired, m.had = e.returns, e.acquired, e.delivered || e.message.had
+	m.had = e.delivered || e.message.had
+	switch {
+	case q.host.since(4, 3):
+		m.returns, m.acquired = e.returns, e.acquired
+	case q.host.since(4, 0) && q.quorum() && cause == flow.Rejected:
+		m.returns = e.shown + max(e.returns, 1)
+	}
 	return m, q.host.choose(routing), true
 }
 
@@ -105,7 +111,7 @@ func (q *queue) settle(e *entry, by how, requeue bool) {
 	switch {
 	case by == acked:
 	case !requeue:
-		if q.quorum() && by == rejected && q.host.since(4, 3) {
+		if by == rejected && q.host.since(4, 3) {
 			e.returns++
 		}
 		q.bury(e, flow.Rejected)
@@ -113,6 +119,9 @@ func (q *queue) settle(e *entry, by how, requeue bool) {
 		q.comeBack(e, by)
 	default:
 		e.redelivered = true
+		if by != nacked {
+			e.returns++ // shown, from 4.3 on, where it is dead-lettered to
+		}
 		q.insert(e)
 	}
 	q.run()
@@ -130,6 +139,11 @@ func (q *queue) comeBack(e *entry, by how) {
 	if s.limit >= 0 && counts && int64(e.returns) > s.limit {
 		q.bury(e, flow.DeliveryLimit)
 		return
+	}
+	if !q.host.since(4, 0) {
+		// Up to 3.13 it goes behind the others (measured on 3.10.8).
+		q.host.broker.position++
+		e.position = q.host.broker.position
 	}
 	failed := counts
 	if s.retryType == "all" || s.retryType == "failed" && failed || s.retryType == "returned" && !failed {

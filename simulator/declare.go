@@ -39,7 +39,9 @@ func (h *host) declareExchange(e *topology.Exchange) error {
 			name      string
 			was, want any
 		}{
-			{"type", old.Type, e.Type}, {"durable", old.Durable, e.Durable}, {"auto_delete", old.AutoDelete, e.AutoDelete},
+			{"type", old.Type, e.Type},
+			{"durable", old.Durable, e.Durable},
+			{"auto_delete", old.AutoDelete, e.AutoDelete},
 			{"internal", old.Internal, e.Internal},
 		} {
 			if f.was != f.want {
@@ -128,7 +130,7 @@ func (h *host) checkQueue(d *topology.Queue) error {
 		case !s.TakesArgument(d.Type, v) && !s.IgnoresArgument(d.Type, v):
 			return exception(amqp091.PreconditionFailed,
 				"PRECONDITION_FAILED - invalid arg '%s' for queue '%s' in vhost '%s' of queue type rabbit_%s_queue", name, d.Name, h.name, d.Type)
-		case s.CheckValueFor(d.Arguments[name], d.Type, v, topology.ByArgument) != "" && !s.TakesAnyValue(d.Type, v):
+		case refused(s, d.Arguments[name], d.Type, v):
 			return exception(amqp091.PreconditionFailed, "PRECONDITION_FAILED - invalid arg '%s' for queue '%s' in vhost '%s': %s",
 				name, d.Name, h.name, topology.Text(d.Arguments[name]))
 		}
@@ -139,6 +141,20 @@ func (h *host) checkQueue(d *topology.Queue) error {
 			"PRECONDITION_FAILED - invalid arg 'x-dead-letter-routing-key' for queue '%s' in vhost '%s': routing_key_but_no_dlx_defined", d.Name, h.name)
 	}
 	return nil
+}
+
+// refused reports whether the broker refuses a value of an argument; what it takes
+// and then understands otherwise is not refused.
+func refused(s *catalog.Setting, value any, t topology.QueueType, v catalog.Version) bool {
+	if s.TakesAnyValue(t, v) {
+		return false
+	}
+	if s.CheckValue(value) != "" {
+		return true
+	}
+	return slices.ContainsFunc(s.Narrow, func(n catalog.Narrow) bool {
+		return n.Refused && n.ByArgument && (n.QueueType == "" || n.QueueType == t) && n.Has(v)
+	}) && s.CheckValueFor(value, t, v, topology.ByArgument) != ""
 }
 
 func (h *host) compareQueue(old, d *topology.Queue) error {

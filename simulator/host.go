@@ -131,7 +131,9 @@ func (h *host) publish(m *message) (routed, taken bool, err error) {
 				"ACCESS_REFUSED - cannot publish to internal exchange '%s' in vhost '%s'", m.exchange, h.name)
 		}
 	}
-	queues := h.choose(h.flow().Route(m.flow()))
+	published := m.flow()
+	published.Keys = append(slices.Clone(m.keys), m.blind...)
+	queues := h.choose(h.flow().Route(published))
 	taken = true
 	for _, name := range queues {
 		if q := h.queues[name]; q != nil {

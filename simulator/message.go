@@ -18,15 +18,16 @@ import (
 // message is what was published; queues share it, so that it is never changed.
 type message struct {
 	exchange   string
-	keys       []string // the routing key, then those of CC and BCC
+	keys       []string // the routing key, then those of CC
+	blind      []string // those of BCC, which only the first exchange sees
 	properties amqp091.Publishing
 	// flow has the headers in canonical form, for routing.
 	headers map[string]any
 	deaths  []death // the newest first
 	first   *origin // of the first death
 	last    *origin
-	// returns and acquired are counts that a dead message brings along from 4.3 on;
-	// had says that a consumer had it.
+	// returns and acquired are counts that a dead message brings along into a quorum
+	// queue: up to 4.2 they are only shown there. had says that a consumer had it.
 	returns, acquired int
 	had               bool
 }
@@ -53,16 +54,19 @@ func newMessage(v catalog.Version, exchange, key string, p amqp091.Publishing) (
 			return nil, exception(amqp091.PreconditionFailed, "PRECONDITION_FAILED - invalid expiration '%s': %s", p.Expiration, text)
 		}
 	}
-	for _, name := range []string{"CC", "BCC"} {
-		list, ok := p.Headers[name]
+	for _, h := range []struct {
+		name string
+		to   *[]string
+	}{{"CC", &m.keys}, {"BCC", &m.blind}} {
+		list, ok := p.Headers[h.name]
 		if !ok {
 			continue
 		}
 		keys, ok := texts(list)
 		if !ok {
-			return nil, exception(amqp091.PreconditionFailed, "PRECONDITION_FAILED - invalid '%s' header", name)
+			return nil, exception(amqp091.PreconditionFailed, "PRECONDITION_FAILED - invalid '%s' header", h.name)
 		}
-		m.keys = append(m.keys, keys...)
+		*h.to = append(*h.to, keys...)
 	}
 	delete(m.properties.Headers, "BCC")
 	if v.Below(catalog.V(4, 0)) {
@@ -176,7 +180,7 @@ func (m *message) died(from *queue, cause flow.Cause, dead flow.Message, at time
 	now := *m
 	now.exchange, now.keys, now.headers = dead.Exchange, dead.Keys, dead.Headers
 	now.properties.Headers = maps.Clone(m.properties.Headers)
-	if len(dead.Keys) != len(m.keys) {
+	if len(dead.Keys) != len(m.keys) && from.host.broker.version.Below(catalog.V(4, 0)) {
 		delete(now.properties.Headers, "CC")
 	}
 	now.properties.Expiration = ""

@@ -53,7 +53,8 @@ type entry struct {
 	priority    int64
 	expires     time.Time // zero: never
 	redelivered bool
-	returns     int // counted returns: x-delivery-count
+	returns     int // counted returns
+	shown       int // what x-delivery-count has beside them
 	acquired    int // x-acquired-count
 	delivered   bool
 	release     time.Time // of a delayed one
@@ -179,8 +180,12 @@ func (q *queue) publish(m *message, cause flow.Cause) bool {
 	}
 	q.host.broker.position++
 	e := &entry{message: m, position: q.host.broker.position}
-	if q.quorum() && cause != "" && q.host.since(4, 3) {
-		e.returns, e.acquired = m.returns, m.acquired
+	if q.quorum() && cause != "" {
+		if q.host.since(4, 3) {
+			e.returns, e.acquired = m.returns, m.acquired
+		} else {
+			e.shown = m.returns
+		}
 	}
 	e.redelivered = cause != "" && q.bringsRedelivered(m)
 	if p := int64(m.properties.Priority); q.settings.maxPriority > 0 {
@@ -203,7 +208,7 @@ func (q *queue) bringsRedelivered(m *message) bool {
 	case q.host.since(4, 3):
 		return true
 	}
-	return false
+	return q.host.since(4, 0) && q.quorum() && m.returns > 0
 }
 
 // expiry is when a message that arrives now expires.
@@ -379,8 +384,8 @@ func (q *queue) headers(e *entry, get bool) amqp091.Table {
 	}
 	e.message.deathHeaders(v, h)
 	if q.quorum() {
-		if e.returns > 0 || get && v.Below(catalog.V(4, 0)) {
-			h["x-delivery-count"] = int64(e.returns)
+		if n := e.shown + e.returns; n > 0 || get && v.Below(catalog.V(4, 0)) {
+			h["x-delivery-count"] = int64(n)
 		}
 		if e.acquired > 1 && v.AtLeast(catalog.V(4, 3)) {
 			h["x-acquired-count"] = int64(e.acquired - 1)
