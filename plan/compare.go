@@ -12,18 +12,24 @@ import (
 func (c *computation) compare(h *host) {
 	c.compareSettings(h)
 	objects := h.live.Objects()
-	live := make(map[topology.Key]topology.Object, len(objects))
+	h.objects = make(map[topology.Key]topology.Object, len(objects))
 	for _, o := range objects {
-		live[o.Key()] = o
+		h.objects[o.Key()] = o
 	}
+	live := h.objects
+	for _, o := range h.desired.Objects() {
+		h.managed[o.Key()] = true
+	}
+	c.findDeletes(h)
 	left := h.bindingsLeft()
 	var later []topology.Object
+	seen := make(map[topology.Key]bool, len(h.managed))
 	for _, o := range h.desired.Objects() {
 		k := o.Key()
-		if k.Kind == topology.KindVirtualHost || h.managed[k] {
+		if k.Kind == topology.KindVirtualHost || seen[k] {
 			continue
 		}
-		h.managed[k] = true
+		seen[k] = true
 		switch k.Kind {
 		case topology.KindExchange, topology.KindQueue:
 			later = append(later, o) // they are judged by the policies to come
@@ -132,7 +138,7 @@ func (h *host) bindingsLeft() map[ends][]string {
 	}
 	left := map[ends][]string{}
 	for _, b := range h.live.Bindings {
-		if name := b.Key().Name; !wanted[name] {
+		if name := b.Key().Name; !wanted[name] && h.leaving[b.Key()] == nil {
 			left[endsOf(b)] = append(left[endsOf(b)], name)
 		}
 	}
@@ -243,14 +249,23 @@ func (c *computation) unmanaged(h *host) {
 			}
 			name = o.Name
 		}
-		external := name != "" && slices.ContainsFunc(h.desired.External, func(p topology.ExternalPattern) bool {
-			return p.Pattern != nil && p.Pattern.MatchString(name)
-		})
-		if !h.managed[k] && !listed[k] && !external {
-			listed[k] = true
+		if h.managed[k] || listed[k] || h.leaving[k] != nil || name != "" && h.external(name) {
+			continue
+		}
+		listed[k] = true
+		if _, ours := h.recorded(k); ours {
+			c.plan.LeftBehind = append(c.plan.LeftBehind, k)
+		} else {
 			c.plan.Unmanaged = append(c.plan.Unmanaged, k)
 		}
 	}
+}
+
+// external reports whether a pattern of the spec leaves an object to others.
+func (h *host) external(name string) bool {
+	return slices.ContainsFunc(h.desired.External, func(p topology.ExternalPattern) bool {
+		return p.Pattern != nil && p.Pattern.MatchString(name)
+	})
 }
 
 func plural(n int, noun string) string {

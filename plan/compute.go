@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
@@ -19,11 +21,12 @@ import (
 // policies that cannot be read, unknown targets. What must not be done stands in
 // the plan as a blocked change.
 //
-// Nothing is ever deleted or replaced: objects that leave the spec are listed as
-// unmanaged, and what would need a replacement is blocked.
+// What would need a replacement is blocked. Deleted is what is recorded as the
+// stack's and left the spec, after everything else is done; all other objects that
+// the spec does not name are listed as unmanaged.
 func Compute(in Input) (*Plan, diag.List) {
 	c := &computation{in: in, version: in.Server.Version, changes: map[topology.Key]*Change{}, wants: map[topology.Key]bool{}}
-	c.plan = &Plan{Server: in.Server, Digest: in.Digest, Routes: map[string][]string{}, Fingerprints: map[string]string{}}
+	c.plan = &Plan{Server: in.Server, Digest: in.Digest, Routes: map[string][]string{}, Fingerprints: map[string]string{}, Stacks: map[string]string{}}
 	if c.version.IsZero() {
 		c.version = catalog.Newest
 		c.findings.Add(diag.Diagnostic{
@@ -34,7 +37,7 @@ func Compute(in Input) (*Plan, diag.List) {
 	}
 	if in.Desired != nil {
 		for _, d := range in.Desired.VirtualHosts {
-			c.hosts = append(c.hosts, newHost(d, in.Live, c.version))
+			c.hosts = append(c.hosts, newHost(d, in.Live, c.version, in.Owners[d.Name]))
 		}
 	}
 	slices.SortStableFunc(c.hosts, func(a, b *host) int { return strings.Compare(a.name, b.name) })
@@ -45,7 +48,10 @@ func Compute(in Input) (*Plan, diag.List) {
 	g := c.dependencies()
 	c.restrict(g, g.order())
 	for _, h := range c.hosts {
+		c.addDeletes(h)
 		c.judge(h)
+		c.judgeOwners(h)
+		c.orderDeletes(h)
 	}
 	c.finish()
 	return c.plan, c.findings
@@ -73,8 +79,14 @@ type host struct {
 	want, have *topology.Index
 	// managed are the keys that the spec names.
 	managed map[topology.Key]bool
-	// before and after match the live policies, and those that there will be.
-	before, after *policy.Set
+	// before and after match the live policies, and those that there will be; then
+	// those that there are when all is done but the deletes.
+	before, then, after *policy.Set
+	// owner is what is recorded of who owns what; nil: nothing is known.
+	owner *ownership.View
+	// objects are the live objects by key; leaving are those that are to be deleted.
+	objects map[topology.Key]topology.Object
+	leaving map[topology.Key]*Change
 	// generated are the desired policies that belong to one queue, by its name.
 	generated map[string]*topology.Policy
 }
@@ -82,8 +94,8 @@ type host struct {
 // lockPrefix begins the names of queues with which runs exclude each other.
 const lockPrefix = "rabbitctl.lock:"
 
-func newHost(d *topology.VirtualHost, live *topology.Topology, v catalog.Version) *host {
-	h := &host{name: d.Name, managed: map[topology.Key]bool{}, generated: map[string]*topology.Policy{}}
+func newHost(d *topology.VirtualHost, live *topology.Topology, v catalog.Version, owner *ownership.View) *host {
+	h := &host{name: d.Name, owner: owner, leaving: map[topology.Key]*Change{}, managed: map[topology.Key]bool{}, generated: map[string]*topology.Policy{}}
 	if live != nil {
 		h.live = live.VirtualHost(d.Name)
 	}
@@ -126,8 +138,13 @@ func (c *computation) setAfter(h *host, use func(*Change) bool) {
 		}
 		return all
 	}
-	h.after = policy.New(c.version, merge(h.live.Policies, h.desired.Policies),
-		merge(h.live.OperatorPolicies, h.desired.OperatorPolicies))
+	policies, operators := merge(h.live.Policies, h.desired.Policies), merge(h.live.OperatorPolicies, h.desired.OperatorPolicies)
+	h.then = policy.New(c.version, policies, operators)
+	h.after = h.then
+	leaves := func(p *topology.Policy) bool { return h.leaving[p.Key()] != nil }
+	if slices.ContainsFunc(policies, leaves) || slices.ContainsFunc(operators, leaves) {
+		h.after = policy.New(c.version, slices.DeleteFunc(policies, leaves), slices.DeleteFunc(operators, leaves))
+	}
 }
 
 // id is the ID of the change of an object.
@@ -168,9 +185,20 @@ func (c *Change) block(code, unlock, format string, args ...any) {
 func (c *computation) allows(action string, keys ...topology.Key) bool {
 	return slices.ContainsFunc(c.in.Allowed, func(a Consent) bool {
 		return a.Action == action && slices.ContainsFunc(keys, func(k topology.Key) bool {
-			return a.Kind == k.Kind && (a.Name == k.Name || k.Kind == topology.KindVirtualHost && a.Name == k.VirtualHost)
+			name := k.Name
+			if k.Kind == topology.KindVirtualHost {
+				name = k.VirtualHost
+			}
+			return a.Kind == k.Kind && (a.Name == name || matchesPattern(a.Name, name))
 		})
 	})
+}
+
+// matchesPattern matches a shell pattern whose * takes any character, slashes too.
+func matchesPattern(pattern, name string) bool {
+	plain := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, err := path.Match(plain(pattern), plain(name))
+	return ok && err == nil
 }
 
 // finish brings everything that was collected into a fixed order and computes the
@@ -182,6 +210,8 @@ func (c *computation) finish() {
 	})
 	p.Notes = slices.Compact(p.Notes)
 	slices.SortFunc(p.Unmanaged, compareKeys)
+	slices.SortFunc(p.LeftBehind, compareKeys)
+	slices.SortFunc(p.Adopt, compareKeys)
 	for _, change := range p.Changes {
 		slices.SortStableFunc(change.Blocked, func(a, b Block) int {
 			return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
@@ -191,7 +221,7 @@ func (c *computation) finish() {
 		p.wantsCounts = append(p.wantsCounts, k)
 	}
 	slices.SortFunc(p.wantsCounts, compareKeys)
-	prints := newPrinter(c.in.Live, c.version, p.Changes)
+	prints := newPrinter(c.in.Live, c.version, p.Changes, p.Stacks, c.in.Owners)
 	for _, change := range p.Changes {
 		p.Fingerprints[change.ID] = prints.of(change)
 	}

@@ -125,7 +125,7 @@ func (d *dependencies) connectExchange(e *topology.Exchange) {
 	if n < 0 {
 		return
 	}
-	before, after := d.h.before.Exchange(e.Name), d.h.after.Exchange(e.Name)
+	before, after := d.h.before.Exchange(e.Name), d.h.then.Exchange(e.Name)
 	d.connectToPolicies(n, before, after)
 	d.g.connect(n, d.alternate(e, after), deadLetter)
 	for _, p := range everyone(before, after) {
@@ -136,7 +136,7 @@ func (d *dependencies) connectExchange(e *topology.Exchange) {
 }
 
 func (d *dependencies) alternate(e *topology.Exchange, m policy.Match) int {
-	name, ok := d.h.after.EffectiveExchange(e, m)["alternate-exchange"].Value.(string)
+	name, ok := d.h.then.EffectiveExchange(e, m)["alternate-exchange"].Value.(string)
 	if !ok {
 		return -1
 	}
@@ -148,7 +148,7 @@ func (d *dependencies) connectQueue(q *topology.Queue) {
 	if n < 0 {
 		return
 	}
-	before, after := d.h.before.Queue(q.Name, q.Type), d.h.after.Queue(q.Name, q.Type)
+	before, after := d.h.before.Queue(q.Name, q.Type), d.h.then.Queue(q.Name, q.Type)
 	d.connectToPolicies(n, before, after)
 	if after.Operator != nil {
 		d.g.connect(n, d.changed(after.Operator), byPolicy)
@@ -191,7 +191,7 @@ func everyone(before, after policy.Match) []*topology.Policy {
 // deadLetter is the node of the dead-letter route that a queue has with the
 // policies of m; -1: there is nothing to wait for.
 func (d *dependencies) deadLetter(q *topology.Queue, m policy.Match) int {
-	settings := d.h.after.Effective(q, m)
+	settings := d.h.then.Effective(q, m)
 	exchange, ok := settings["dead-letter-exchange"].Value.(string)
 	if !ok {
 		return -1
@@ -207,7 +207,7 @@ func (d *dependencies) deadLetter(q *topology.Queue, m policy.Match) int {
 // match them then. Any of these may act, one of a higher priority may fail.
 func (d *dependencies) connectPolicies() {
 	for _, q := range d.h.live.Queues {
-		before, after := d.h.before.Queue(q.Name, q.Type), d.h.after.Queue(q.Name, q.Type)
+		before, after := d.h.before.Queue(q.Name, q.Type), d.h.then.Queue(q.Name, q.Type)
 		touching := d.touching(before, after)
 		if len(touching) == 0 {
 			continue
@@ -220,7 +220,7 @@ func (d *dependencies) connectPolicies() {
 		}
 	}
 	for _, e := range d.h.live.Exchanges {
-		before, after := d.h.before.Exchange(e.Name), d.h.after.Exchange(e.Name)
+		before, after := d.h.before.Exchange(e.Name), d.h.then.Exchange(e.Name)
 		for _, n := range d.touching(before, after) {
 			for _, p := range everyone(policy.Match{}, after) {
 				d.g.connect(n, d.alternate(e, policy.Match{Policy: p}), deadLetter)
@@ -245,11 +245,11 @@ func (d *dependencies) connectTargets() {
 		switch k.Kind {
 		case topology.KindQueue:
 			if q := d.h.have.Queues[k.Name]; q != nil {
-				to = d.deadLetter(q, d.h.after.Queue(q.Name, q.Type))
+				to = d.deadLetter(q, d.h.then.Queue(q.Name, q.Type))
 			}
 		case topology.KindExchange:
 			if e := d.h.have.Exchanges[k.Name]; e != nil {
-				to = d.alternate(e, d.h.after.Exchange(e.Name))
+				to = d.alternate(e, d.h.then.Exchange(e.Name))
 			}
 		}
 		if to >= 0 {
@@ -309,7 +309,7 @@ func (d *dependencies) route(exchange string, key *string) int {
 		}
 	}
 	if e != nil {
-		effective := d.h.after.EffectiveExchange(e, d.h.after.Exchange(exchange))
+		effective := d.h.then.EffectiveExchange(e, d.h.then.Exchange(exchange))
 		if alternate, ok := effective["alternate-exchange"].Value.(string); ok {
 			d.g.connect(n, d.route(alternate, key), deadLetter)
 		}

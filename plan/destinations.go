@@ -18,15 +18,7 @@ type destinations struct {
 	arrive map[string]bool // by exchange and key
 }
 
-func newDestinations(v catalog.Version, live *topology.VirtualHost, changes []*Change) *destinations {
-	f := forecast{topology: &topology.Topology{}, places: map[topology.Key]int{}, hosts: map[string]*topology.VirtualHost{}}
-	f.addHost(live)
-	for _, c := range changes {
-		if len(c.Blocked) == 0 && c.Key.VirtualHost == live.Name && c.After != nil {
-			f.put(c.After)
-		}
-	}
-	then := f.hosts[live.Name]
+func newDestinations(v catalog.Version, then *topology.VirtualHost) *destinations {
 	return &destinations{
 		set: policy.New(v, then.Policies, then.OperatorPolicies), index: then.Index(),
 		byKey: map[string]*keyIndex{}, arrive: map[string]bool{},

@@ -75,7 +75,7 @@ func TestMovedRoute(t *testing.T) {
 		h := live()
 		c.change(h)
 		var got []string
-		for _, k := range Moved(saved, h.topology(t)) {
+		for _, k := range Moved(saved, h.topology(t), nil) {
 			got = append(got, string(k.Kind)+"/"+k.Name)
 		}
 		if !slices.Equal(got, c.want) {

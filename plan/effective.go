@@ -60,8 +60,17 @@ func (c *computation) judgeForeign(h *host, q *topology.Queue) {
 // generatedPrefix begins the names of generated policies; the queue's follows.
 const generatedPrefix = "rabbitctl:"
 
+// settingsOf lists what a policy sets.
+func settingsOf(p *topology.Policy) string {
+	var settings []string
+	for _, key := range p.Definition.Keys() {
+		settings = append(settings, fmt.Sprintf("%s %s", text.Line(key), text.Line(topology.Text(p.Definition[key]))))
+	}
+	return strings.Join(settings, ", ")
+}
+
 // judgeLeft looks for the policy that an earlier spec had generated for a queue
-// which now needs none. It stays, since nothing is deleted, and acts.
+// which now needs none. Where it is not deleted, as another stack's, it acts.
 func (c *computation) judgeLeft(h *host, q *topology.Queue) {
 	if h.generated[q.Name] != nil || !c.inPlan(q) {
 		return
@@ -74,12 +83,8 @@ func (c *computation) judgeLeft(h *host, q *topology.Queue) {
 	if p == nil || p.Name != generatedPrefix+q.Name || len(p.Definition) == 0 {
 		return
 	}
-	var settings []string
-	for _, key := range p.Definition.Keys() {
-		settings = append(settings, fmt.Sprintf("%s %s", text.Line(key), text.Line(topology.Text(p.Definition[key]))))
-	}
 	c.warn(q, "generated-policy-left",
-		fmt.Sprintf("the policy %q of an earlier spec still gives queue %q settings that it no longer has: %s", p.Name, q.Name, strings.Join(settings, ", ")),
+		fmt.Sprintf("the policy %q of an earlier spec still gives queue %q settings that it no longer has: %s", p.Name, q.Name, settingsOf(p)),
 		"declare them again, or delete the policy by hand when no message needs it")
 }
 

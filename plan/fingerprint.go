@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
@@ -18,12 +19,12 @@ import (
 // policy and operator policy that act on them and the default queue type, and
 // whether messages that go on from there still arrive somewhere. A plan with any
 // must not be applied.
-func Moved(saved *Plan, live *topology.Topology) []topology.Key {
+func Moved(saved *Plan, live *topology.Topology, owners map[string]*ownership.View) []topology.Key {
 	v := saved.Server.Version
 	if v.IsZero() {
 		v = catalog.Newest
 	}
-	prints := newPrinter(live, v, saved.Changes)
+	prints := newPrinter(live, v, saved.Changes, saved.Stacks, owners)
 	var keys []topology.Key
 	for _, c := range saved.Changes {
 		if saved.Fingerprints[c.ID] != prints.of(c) {
@@ -53,6 +54,9 @@ type printer struct {
 	version catalog.Version
 	changes []*Change
 	hosts   map[string]*printedHost
+	// stacks are those whose records the plan was made from, by virtual host.
+	stacks map[string]string
+	owners map[string]*ownership.View
 }
 
 type printedHost struct {
@@ -68,8 +72,8 @@ type printedHost struct {
 	then *destinations
 }
 
-func newPrinter(live *topology.Topology, v catalog.Version, changes []*Change) *printer {
-	return &printer{live: live, version: v, changes: changes, hosts: map[string]*printedHost{}}
+func newPrinter(live *topology.Topology, v catalog.Version, changes []*Change, stacks map[string]string, owners map[string]*ownership.View) *printer {
+	return &printer{live: live, version: v, changes: changes, hosts: map[string]*printedHost{}, stacks: stacks, owners: owners}
 }
 
 // host prepares a virtual host on first use; nil: it does not exist.
@@ -94,7 +98,7 @@ func (p *printer) host(name string) *printedHost {
 		h.objects[o.Key()] = o
 	}
 	h.match(p)
-	h.then = newDestinations(p.version, v, p.changes)
+	h.then = newDestinations(p.version, after(v, p.changes, true))
 	p.hosts[name] = h
 	return h
 }
@@ -154,6 +158,12 @@ func (p *printer) of(c *Change) string {
 	} else {
 		writeObject(sum, o)
 	}
+	if stack := p.stacks[c.Key.VirtualHost]; stack != "" && c.Before != nil {
+		fmt.Fprintf(sum, "recorded %s\n", recordedAs(p.owners[c.Key.VirtualHost], stack, c.Key))
+	}
+	if c.After == nil {
+		h.writeAttached(sum, c.Key)
+	}
 	switch after := c.After.(type) {
 	case *topology.Queue:
 		q, _ := o.(*topology.Queue)
@@ -172,6 +182,31 @@ func (p *printer) of(c *Change) string {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// recordedAs says whose object it is.
+func recordedAs(v *ownership.View, stack string, k topology.Key) string {
+	switch {
+	case v == nil || v.Why != "" || v.Stack != stack:
+		return "unknown"
+	case v.Others[k] != "":
+		return fmt.Sprintf("other %q", v.Others[k])
+	case v.Owns(k):
+		return "ours"
+	}
+	return "nobody's"
+}
+
+// writeAttached writes the bindings that go with a deleted queue or exchange.
+func (h *printedHost) writeAttached(w io.Writer, k topology.Key) {
+	var names []string
+	for _, b := range h.host.Bindings {
+		if from, to := endKeys(b); from == k || to == k {
+			names = append(names, b.Key().Name)
+		}
+	}
+	slices.Sort(names)
+	fmt.Fprintf(w, "bindings %q\n", names)
 }
 
 func (h *printedHost) queue(q *topology.Queue) string {

@@ -33,6 +33,9 @@ type jsonPlan struct {
 	Routes          map[string][]string `json:"routes"`
 	Notes           []jsonNote          `json:"notes"`
 	Unmanaged       []topology.Key      `json:"unmanaged"`
+	LeftBehind      []topology.Key      `json:"left_behind,omitempty"`
+	Adopt           []topology.Key      `json:"adopt,omitempty"`
+	Stacks          map[string]string   `json:"stacks,omitempty"`
 }
 
 type jsonSummary struct {
@@ -107,7 +110,7 @@ func marshal(p *Plan) ([]byte, error) {
 	out := jsonPlan{
 		FormatVersion: FormatVersion, ClusterName: p.Server.ClusterName, SpecDigest: p.Digest,
 		Masked: len(p.RawSecrets()) > 0, Changes: []jsonChange{}, Routes: map[string][]string{}, Notes: []jsonNote{},
-		Unmanaged: list(p.Unmanaged),
+		Unmanaged: list(p.Unmanaged), LeftBehind: p.LeftBehind, Adopt: p.Adopt, Stacks: p.Stacks,
 	}
 	if !p.Server.Version.IsZero() {
 		out.RabbitMQVersion = p.Server.Version.String()
@@ -235,7 +238,7 @@ func Unmarshal(data []byte) (*Plan, error) {
 	}
 	p := &Plan{
 		Server: Server{ClusterName: in.ClusterName}, Digest: in.SpecDigest, Routes: in.Routes, Unmanaged: in.Unmanaged,
-		Fingerprints: map[string]string{},
+		Fingerprints: map[string]string{}, LeftBehind: in.LeftBehind, Adopt: in.Adopt, Stacks: in.Stacks,
 	}
 	if in.RabbitMQVersion != "" {
 		v, err := catalog.ParseVersion(in.RabbitMQVersion)

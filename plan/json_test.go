@@ -169,7 +169,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 	// The secret is not part of the fingerprint either: another one gives the same.
 	in.Live.VirtualHosts[0].Parameters[0].Value = map[string]any{"src-uri": "amqp://u:changed@other"}
-	if moved := Moved(p, in.Live); len(moved) != 0 {
+	if moved := Moved(p, in.Live, nil); len(moved) != 0 {
 		t.Errorf("moved: %v", moved)
 	}
 
@@ -275,7 +275,7 @@ func FuzzUnmarshal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		Moved(p, &topology.Topology{})
+		Moved(p, &topology.Topology{}, nil)
 		Remaining(p, &topology.Topology{}, p.Server)
 		if _, err := MarshalMasked(p); err != nil {
 			t.Errorf("cannot be written again: %v", err)

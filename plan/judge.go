@@ -31,7 +31,7 @@ func (c *computation) judge(h *host) {
 // step is one change of a policy, in plan order.
 type step struct {
 	change   *Change
-	old, new *topology.Policy // old is nil for a new policy
+	old, new *topology.Policy // old is nil for a new policy, new for a deleted one
 	lossy    []string         // what queues would lose
 	ignoring []string         // queues for which it would be ignored
 	idle     []string         // the same, where nothing is lost by it
@@ -41,11 +41,11 @@ type step struct {
 func (c *computation) policySteps(h *host) []*step {
 	var steps []*step
 	for _, change := range c.plan.Changes {
-		after, ok := change.After.(*topology.Policy)
-		if !ok || change.Key.VirtualHost != h.name {
+		after, _ := change.After.(*topology.Policy)
+		before, _ := change.Before.(*topology.Policy)
+		if after == nil && before == nil || change.Key.VirtualHost != h.name {
 			continue
 		}
-		before, _ := change.Before.(*topology.Policy)
 		steps = append(steps, &step{change: change, old: before, new: after})
 		change.Cost.SecondsEstimated = policySeconds(len(h.live.Queues), len(h.live.Policies)+len(steps))
 	}
@@ -68,9 +68,10 @@ func policySeconds(queues, policies int) float64 {
 func (c *computation) judgePolicies(h *host, steps []*step) {
 	at := map[*topology.Policy]int{}
 	for i, s := range steps {
-		at[s.new] = i
-		if s.old != nil {
-			at[s.old] = i
+		for _, p := range []*topology.Policy{s.old, s.new} {
+			if p != nil {
+				at[p] = i
+			}
 		}
 	}
 	queues := slices.Clone(h.live.Queues)
@@ -96,6 +97,9 @@ func (c *computation) judgePolicies(h *host, steps []*step) {
 		w := walker{c: c, h: h, q: q, policies: before.Policies, operators: before.Operators}
 		for _, i := range slices.Compact(touching) {
 			s := steps[i]
+			if d := h.leaving[q.Key()]; s.new == nil && d != nil && len(d.Blocked) == 0 {
+				continue // the queue goes before
+			}
 			s.affected++
 			w.take(s, slices.Contains(after.Policies, s.new) || slices.Contains(after.Operators, s.new))
 		}
@@ -124,16 +128,17 @@ func (w *walker) choose(policies, operators []*topology.Policy) policy.Match {
 // queue's policies are then those after the step.
 func (w *walker) take(s *step, matches bool) {
 	list := w.policies
-	if s.new.Operator {
+	operator := s.change.Key.Kind == topology.KindOperatorPolicy
+	if operator {
 		list = w.operators
 	}
-	changed := slices.DeleteFunc(slices.Clone(list), func(p *topology.Policy) bool { return p.Name == s.new.Name })
+	changed := slices.DeleteFunc(slices.Clone(list), func(p *topology.Policy) bool { return p.Name == s.change.Key.Name })
 	if matches {
 		changed = append(changed, s.new)
 		slices.SortFunc(changed, func(a, b *topology.Policy) int { return strings.Compare(a.Name, b.Name) })
 	}
 	policies, operators := w.policies, w.operators
-	if s.new.Operator {
+	if operator {
 		operators = changed
 	} else {
 		policies = changed
@@ -164,7 +169,7 @@ func (w *walker) take(s *step, matches bool) {
 // belongs reports whether the step is the generated policy of this queue while
 // the queue waits for a replacement with another type.
 func (w *walker) belongs(s *step) bool {
-	if s.new.Queue != w.q.Name {
+	if s.new == nil || s.new.Queue != w.q.Name {
 		return false
 	}
 	want := w.h.want.Queues[w.q.Name]

@@ -59,7 +59,7 @@ func TestMoved(t *testing.T) {
 		h := live()
 		c.change(h)
 		var got []string
-		for _, k := range Moved(saved, h.topology(t)) {
+		for _, k := range Moved(saved, h.topology(t), nil) {
 			got = append(got, k.Address())
 		}
 		slices.Sort(got)
@@ -68,7 +68,7 @@ func TestMoved(t *testing.T) {
 			t.Errorf("%s: moved %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := Moved(saved, &topology.Topology{}); len(got) != len(saved.Changes) {
+	if got := Moved(saved, &topology.Topology{}, nil); len(got) != len(saved.Changes) {
 		t.Errorf("without the virtual host moved %v", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestRemaining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := Moved(saved, in.Live); len(moved) > 0 {
+		if moved := Moved(saved, in.Live, nil); len(moved) > 0 {
 			t.Fatalf("moved at once: %v", moved)
 		}
 		done := map[string]bool{}

@@ -16,13 +16,14 @@ func Predict(live *topology.Topology, p *Plan) *topology.Topology {
 // predict carries out the changes for which succeeds is true and whose needs are
 // done, as apply does.
 func predict(live *topology.Topology, p *Plan, succeeds func(*Change) bool) *topology.Topology {
-	f := forecast{topology: &topology.Topology{}, places: map[topology.Key]int{}, hosts: map[string]*topology.VirtualHost{}}
+	f := newForecast()
 	if live != nil {
 		for _, v := range live.VirtualHosts {
 			f.addHost(v)
 		}
 	}
 	open := map[string]bool{} // changes that are not done
+	gone := map[topology.Key]bool{}
 	for _, c := range p.Changes {
 		open[c.ID] = true
 	}
@@ -45,10 +46,66 @@ func predict(live *topology.Topology, p *Plan, succeeds func(*Change) bool) *top
 	for _, c := range p.Changes {
 		if len(c.Blocked) == 0 && !slices.ContainsFunc(c.Needs, func(n string) bool { return !fulfilled(n) }) && succeeds(c) {
 			delete(open, c.ID)
-			f.put(c.After)
+			if c.After == nil {
+				gone[c.Key] = true
+			} else {
+				f.put(c.After)
+			}
 		}
 	}
+	for i, v := range f.topology.VirtualHosts {
+		f.topology.VirtualHosts[i] = without(v, gone)
+	}
 	return f.topology
+}
+
+// after is a live virtual host as the changes will leave it that are not blocked;
+// creations and updates only, or deletes too.
+func after(live *topology.VirtualHost, changes []*Change, deletes bool) *topology.VirtualHost {
+	f := newForecast()
+	f.addHost(live)
+	gone := map[topology.Key]bool{}
+	for _, c := range changes {
+		switch {
+		case len(c.Blocked) > 0 || c.Key.VirtualHost != live.Name:
+		case c.After != nil:
+			f.put(c.After)
+		case deletes:
+			gone[c.Key] = true
+		}
+	}
+	return without(f.hosts[live.Name], gone)
+}
+
+// without is a virtual host without some objects and, as a broker has it, without
+// bindings of what is gone.
+func without(v *topology.VirtualHost, gone map[topology.Key]bool) *topology.VirtualHost {
+	if len(gone) == 0 {
+		return v
+	}
+	n := *v
+	n.Exchanges, n.Queues = stay(v.Exchanges, gone), stay(v.Queues, gone)
+	n.Policies, n.OperatorPolicies, n.Parameters = stay(v.Policies, gone), stay(v.OperatorPolicies, gone), stay(v.Parameters, gone)
+	n.Permissions, n.TopicPermissions = stay(v.Permissions, gone), stay(v.TopicPermissions, gone)
+	n.Bindings = slices.DeleteFunc(stay(v.Bindings, gone), func(b *topology.Binding) bool {
+		from, to := endKeys(b)
+		return gone[from] || gone[to]
+	})
+	return &n
+}
+
+func stay[T topology.Object](list []T, gone map[topology.Key]bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return gone[o.Key()] })
+}
+
+// endKeys are the keys of the objects that a binding connects.
+func endKeys(b *topology.Binding) (from, to topology.Key) {
+	from = topology.Key{Kind: topology.KindExchange, VirtualHost: b.VirtualHost, Name: b.Source}
+	to = topology.Key{Kind: topology.KindExchange, VirtualHost: b.VirtualHost, Name: b.Destination}
+	if b.DestinationType == topology.ToQueue {
+		to.Kind = topology.KindQueue
+	}
+	return from, to
 }
 
 // forecast is a live topology that is being changed.
@@ -56,6 +113,10 @@ type forecast struct {
 	topology *topology.Topology
 	hosts    map[string]*topology.VirtualHost
 	places   map[topology.Key]int // of objects in the list of their kind
+}
+
+func newForecast() *forecast {
+	return &forecast{topology: &topology.Topology{}, places: map[topology.Key]int{}, hosts: map[string]*topology.VirtualHost{}}
 }
 
 func (f *forecast) addHost(v *topology.VirtualHost) {

@@ -181,7 +181,7 @@ func draw(t *rapid.T) Input {
 // blocked and what needs it.
 func TestSecondPlanIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := draw(t)
+		in := drawOwned(t)
 		p, _ := Compute(in)
 		left := map[string]bool{}
 		blocked := false
@@ -199,7 +199,7 @@ func TestSecondPlanIsEmpty(t *testing.T) {
 				t.Fatalf("%s %s is new in the second plan", c.Action, c.Key)
 			}
 		}
-		third, _ := Compute(Input{Desired: in.Desired, Live: Predict(in.Live, second), Server: in.Server, Counts: in.Counts})
+		third, _ := Compute(Input{Desired: in.Desired, Live: Predict(in.Live, second), Server: in.Server, Counts: in.Counts, Owners: in.Owners})
 		if !blocked && !third.Empty() {
 			t.Fatal("the third plan is not empty")
 		}
@@ -221,7 +221,7 @@ func shuffled(t *rapid.T, top *topology.Topology) *topology.Topology {
 
 func TestOrderOfInputDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := draw(t)
+		in := drawOwned(t)
 		p, found := Compute(in)
 		in.Desired, in.Live = shuffled(t, in.Desired), shuffled(t, in.Live)
 		again, foundAgain := Compute(in)
@@ -239,7 +239,7 @@ func TestOrderOfInputDoesNotMatter(t *testing.T) {
 // before it, and no route contains itself.
 func TestOrderRespectsNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, _ := Compute(draw(t))
+		p, _ := Compute(drawOwned(t))
 		done := map[string]bool{}
 		inPlan := map[string]bool{}
 		for _, c := range p.Changes {
@@ -314,7 +314,7 @@ func matcher(v *topology.VirtualHost, version catalog.Version) *policy.Set {
 
 // everything is the live virtual host with all changes, blocked ones too.
 func everything(in Input, p *Plan) *topology.VirtualHost {
-	f := forecast{topology: &topology.Topology{}, places: map[topology.Key]int{}, hosts: map[string]*topology.VirtualHost{}}
+	f := newForecast()
 	for _, v := range in.Live.VirtualHosts {
 		f.addHost(v)
 	}

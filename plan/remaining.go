@@ -22,10 +22,15 @@ func (p *Plan) VirtualHosts() []string {
 	return slices.Compact(names)
 }
 
+func isThere(live *topology.Topology, k topology.Key) bool {
+	v := live.VirtualHost(k.VirtualHost)
+	return v != nil && slices.ContainsFunc(v.Objects(), func(o topology.Object) bool { return o.Key() == k })
+}
+
 // Remaining is what of a saved plan is not done on a broker: the plan for the
 // objects that it creates or changes, compared anew. What was blocked stays so.
 func Remaining(saved *Plan, live *topology.Topology, server Server) *Plan {
-	f := forecast{topology: &topology.Topology{}, places: map[topology.Key]int{}, hosts: map[string]*topology.VirtualHost{}}
+	f := newForecast()
 	blocked := map[string][]Block{}
 	for _, c := range saved.Changes {
 		if c.After == nil {
@@ -45,6 +50,13 @@ func Remaining(saved *Plan, live *topology.Topology, server Server) *Plan {
 	for _, c := range p.Changes {
 		c.Blocked = blocked[c.ID]
 	}
-	p.Unmanaged = nil // the saved plan does not name what it leaves as it is
+	p.Unmanaged, p.Notes = nil, nil // the saved plan does not name what it leaves as it is
+	for _, c := range saved.Changes {
+		if c.Action == Delete && isThere(live, c.Key) {
+			left := *c
+			left.Needs = nil
+			p.Changes = append(p.Changes, &left)
+		}
+	}
 	return p
 }

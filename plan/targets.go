@@ -96,6 +96,9 @@ func (h *host) target(t topology.Key, wanted map[topology.Key]bool) bool {
 		wanted[k] = true
 		return true
 	}
+	if h.leaving[k] != nil {
+		return true // it is deleted alone, see findDeletes
+	}
 	if !h.managed[k] || wanted[k] {
 		return wanted[k]
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -46,8 +47,11 @@ type Input struct {
 	Offline bool
 	// Targets limits the plan to these objects and what they need; empty: all.
 	Targets []topology.Key
-	// Allowed are consents given by --allow.
+	// Allowed are consents given by --allow and --adopt.
 	Allowed []Consent
+	// Owners says by virtual host what is recorded of who owns what; without,
+	// nothing is deleted but generated policies that their queue no longer needs.
+	Owners map[string]*ownership.View
 }
 
 // Counts is what a live queue holds. Nil: unknown.
@@ -56,7 +60,8 @@ type Counts struct {
 	Consumers *int64 `json:"consumers,omitempty"`
 }
 
-// Consent allows one action on the objects of a kind whose name is Name.
+// Consent allows one action on the objects of a kind whose name is Name, or matches
+// it as a shell pattern.
 type Consent struct {
 	Action string // replace, delete, lossy, adopt
 	Kind   topology.Kind
@@ -76,9 +81,17 @@ type Plan struct {
 	Routes map[string][]string
 	// Notes are differences that need no change, and hints.
 	Notes []Note
-	// Unmanaged are live objects that the spec does not name; they are never
-	// touched.
+	// Unmanaged are live objects that the spec does not name and that are not
+	// recorded as the stack's; they are never touched.
 	Unmanaged []topology.Key
+	// LeftBehind are live objects that are recorded as the stack's, are not in the
+	// spec any more and are not deleted by this plan.
+	LeftBehind []topology.Key
+	// Adopt are live objects that are as the spec says and will be recorded as the
+	// stack's, so that they are deleted when they leave the spec.
+	Adopt []topology.Key
+	// Stacks are the stacks by virtual host whose records the plan was made from.
+	Stacks map[string]string
 	// Fingerprints are of the live state that the changes were computed from, by
 	// the change's ID.
 	Fingerprints map[string]string
@@ -108,7 +121,8 @@ type Change struct {
 	// Needs are IDs of changes and routes that must be done before.
 	Needs []string
 	// NeedsEmpty are queues that would lose messages by it and that were empty when
-	// they were counted, so that it is not blocked; they must still be.
+	// they were counted, so that it is not blocked; they must still be. The delete of
+	// a queue that names itself here needs the proof that it is empty.
 	NeedsEmpty []string
 }
 
@@ -151,7 +165,7 @@ type Note struct {
 }
 
 // Empty reports whether there is nothing to do.
-func (p *Plan) Empty() bool { return len(p.Changes) == 0 }
+func (p *Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Adopt) == 0 }
 
 // NeedsEmpty are the queues that have to be empty still when the plan is carried
 // out.

@@ -3,11 +3,11 @@ package specs
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -95,13 +95,11 @@ func (a *assembly) addHeader(doc *document) {
 	read("external", func(n *node) { a.External = append(a.External, doc.readExternal(n)...) })
 }
 
-var stackName = regexp.MustCompile(`^[a-z0-9._-]{1,60}$`)
-
 func (a *assembly) addStack(d *decoder, n *node) {
 	s, ok := d.readText(n)
 	switch {
 	case !ok:
-	case !stackName.MatchString(s):
+	case !ownership.StackName.MatchString(s):
 		d.wrongValue(n, fmt.Sprintf("must be 1 to 60 of the characters a-z 0-9 . _ -, not %q", shorten(s)))
 	case a.Stack == "":
 		a.Stack, a.stackAt = s, n.pos()

@@ -196,6 +196,7 @@ func (b *Broker) VirtualHostNamed(t testing.TB, prefix string) string {
 			b.request("DELETE", Path("vhosts", vhost), nil)
 			return
 		}
+		b.forget(t, vhost)
 		status, body := b.Do(t, "DELETE", Path("vhosts", vhost), nil)
 		if status == http.StatusPreconditionFailed { // protected from deletion by the test
 			b.Do(t, "DELETE", Path("vhosts", vhost, "deletion", "protection"), nil)
@@ -207,6 +208,22 @@ func (b *Broker) VirtualHostNamed(t testing.TB, prefix string) string {
 	})
 	b.Grant(t, vhost, b.Username, ".*", ".*", ".*")
 	return vhost
+}
+
+// forget deletes the global parameters in which stacks recorded what they own in a
+// virtual host: they outlive it.
+func (b *Broker) forget(t testing.TB, vhost string) {
+	t.Helper()
+	var list []struct {
+		Name  string
+		Value any
+	}
+	b.Get(t, "/api/global-parameters", &list)
+	for _, p := range list {
+		if table, ok := p.Value.(map[string]any); ok && table["vhost"] == vhost {
+			b.Do(t, "DELETE", Path("global-parameters", p.Name), nil)
+		}
+	}
 }
 
 // Grant gives a user permissions in a virtual host.

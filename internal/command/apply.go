@@ -123,7 +123,16 @@ func (j *applyJob) savedPlan(file specs.File) error {
 	if err != nil {
 		return fail(ExitFailure, fmt.Errorf("read the saved plan %s: %w", file.Name, err))
 	}
-	state, err := j.client.Read(j.c.Context, saved.VirtualHosts(), broker.ReadOptions{})
+	allowed, err := consents(j.c)
+	if err != nil {
+		return err
+	}
+	records, why, err := readRecords(j.c.Context, j.client)
+	if err != nil {
+		return err
+	}
+	views := owners(saved.Stacks, records, why, takenStacks(allowed))
+	state, err := j.client.Read(j.c.Context, saved.VirtualHosts(), withRecorded(broker.ReadOptions{}, views))
 	if err != nil {
 		return brokerError(err)
 	}
@@ -131,7 +140,7 @@ func (j *applyJob) savedPlan(file specs.File) error {
 	if elsewhere := plan.Elsewhere(saved, server); elsewhere != "" {
 		return fail(ExitBlocked, fmt.Errorf("the saved plan is stale, nothing was changed: %s\nplan again", elsewhere))
 	}
-	if moved := plan.Moved(saved, state.Topology); len(moved) > 0 {
+	if moved := plan.Moved(saved, state.Topology, views); len(moved) > 0 {
 		var b strings.Builder
 		for _, m := range moved {
 			fmt.Fprintf(&b, "\n  %s", m)
@@ -145,7 +154,9 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		}
 		return plan.Remaining(saved, state.Topology, server), nil
 	}
-	return j.run(&comparison{plan: saved, state: state, against: j.against}, again)
+	return j.run(&comparison{
+		plan: saved, state: state, against: j.against, records: records, taken: takenStacks(allowed),
+	}, again)
 }
 
 // run asks, carries the plan out, reads back and shows the result.
@@ -162,6 +173,10 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 			text.Plural(len(blocked), "change is", "changes are")))
 	}
 	if result.plan.Empty() {
+		// What an earlier run that was killed left pending is settled here.
+		if err := newKeeper(j.client, result).settle(j.c.Context, &apply.Result{}, result.state); err != nil {
+			return brokerError(err)
+		}
 		return j.show(&apply.Result{}, nil)
 	}
 	if !j.c.Bool("yes") {
@@ -175,19 +190,29 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	if err := j.stillEmpty(result.plan); err != nil {
 		return err
 	}
+	keeper := newKeeper(j.client, result)
 	beginWriting(j.c.Context)
 	writer, err := j.client.Writer(j.c.Context, result.plan.VirtualHosts(), j.via)
 	if err != nil {
 		return brokerError(err)
 	}
 	defer writer.Close()
+	if err := keeper.begin(j.c.Context); err != nil {
+		return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
+	}
 	progress := newProgress(j.s)
-	done, err := apply.Run(j.c.Context, result.plan, secretWriter{writer, j.s}, apply.Options{
+	done, err := apply.Run(j.c.Context, result.plan, guard(secretWriter{writer, j.s}, j.client, result.plan), apply.Options{
 		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()
 	if err != nil {
 		return err
+	}
+	ctx, cancel := j.afterwards()
+	defer cancel()
+	if err := keeper.settle(ctx, done, result.state); err != nil {
+		return errors.Join(j.show(done, nil), fail(ExitPartial,
+			fmt.Errorf("the changes were made, but what the stack owns could not be recorded: %w\nrun apply again", err)))
 	}
 	return j.verify(done, again)
 }
@@ -208,14 +233,20 @@ func (j *applyJob) showPlan(result *comparison) error {
 // readBackGrace bounds the read-back of a run that was interrupted.
 const readBackGrace = 30 * time.Second
 
+// afterwards is the context for what has to be done after a run, even one that was
+// interrupted.
+func (j *applyJob) afterwards() (context.Context, context.CancelFunc) {
+	if j.c.Context.Err() == nil {
+		return context.WithCancel(j.c.Context)
+	}
+	return context.WithTimeout(context.WithoutCancel(j.c.Context), readBackGrace)
+}
+
 // verify reads the broker again: what is done must be there, and nothing else
 // may be left to do.
 func (j *applyJob) verify(done *apply.Result, again func(context.Context) (*plan.Plan, error)) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(j.c.Context), readBackGrace)
+	ctx, cancel := j.afterwards()
 	defer cancel()
-	if j.c.Context.Err() == nil {
-		ctx = j.c.Context
-	}
 	rest, err := again(ctx)
 	if err != nil {
 		return errors.Join(j.show(done, nil), fail(ExitPartial, fmt.Errorf("read back: %w", err)))

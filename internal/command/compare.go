@@ -12,6 +12,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/plan"
 	"github.com/rabbitctl/rabbitctl/specs"
@@ -27,15 +28,19 @@ type comparison struct {
 	plan     *plan.Plan
 	findings diag.List
 	against  string
+	// records are what stacks have recorded; nil: it could not be read. taken are
+	// stacks that are taken over.
+	records *ownership.Records
+	taken   []string
 }
 
 // liveReader reads the live state of virtual hosts.
 type liveReader func(ctx context.Context, spec *specs.Spec) (*broker.State, diag.List, error)
 
 // fromBroker reads from a broker.
-func fromBroker(client *broker.Client) liveReader {
+func fromBroker(client *broker.Client, owners map[string]*ownership.View) liveReader {
 	return func(ctx context.Context, spec *specs.Spec) (*broker.State, diag.List, error) {
-		state, err := client.Read(ctx, vhostNames(spec), readOptions(spec))
+		state, err := client.Read(ctx, vhostNames(spec), withRecorded(readOptions(spec), owners))
 		if err != nil {
 			return nil, nil, brokerError(err)
 		}

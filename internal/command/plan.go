@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,7 +41,8 @@ func planCommand(s Streams) *cli.Command {
 func selectionFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "target", Usage: "only `KIND/NAME` and what it needs; may be repeated"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "agree to `ACTION=KIND/NAME`, such as lossy=policy/cap; may be repeated"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "agree to `ACTION=KIND/NAME`, such as lossy=policy/cap or delete=queue/old; may be repeated"},
+		&cli.StringSliceFlag{Name: "adopt", Usage: "record `KIND/NAME`, which is there already, as the stack's; stack/OLD takes all of a stack; may be repeated"},
 	}
 }
 
@@ -136,7 +138,22 @@ func planLive(ctx context.Context, c *cli.Context, spec *specs.Spec, findings di
 	if err != nil {
 		return nil, err
 	}
-	return compare(ctx, spec, findings, fromBroker(client), in, client)
+	records, why, err := readRecords(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	stacks := map[string]string{}
+	for _, v := range spec.VirtualHosts {
+		stacks[v.Name] = v.Stack
+	}
+	in.Owners = owners(stacks, records, why, takenStacks(in.Allowed))
+	findings = append(slices.Clone(findings), recordFindings(stacks, records)...)
+	result, err := compare(ctx, spec, findings, fromBroker(client, in.Owners), in, client)
+	if err != nil {
+		return nil, err
+	}
+	result.records, result.taken = records, takenStacks(in.Allowed)
+	return result, nil
 }
 
 func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
@@ -144,7 +161,7 @@ func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
 	if err != nil {
 		return plan.Input{}, err
 	}
-	allowed, err := parseConsents(c.StringSlice("allow"), c.Bool("yes"))
+	allowed, err := consents(c)
 	if err != nil {
 		return plan.Input{}, err
 	}

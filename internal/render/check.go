@@ -35,6 +35,11 @@ func ProblemOf(c *plan.Change) Problem {
 		return pr
 	case c.After == nil:
 		pr.What = "to be deleted"
+		var texts []string
+		for _, r := range c.Reasons {
+			texts = append(texts, r.Text)
+		}
+		pr.Text = strings.Join(texts, "; ")
 		return pr
 	}
 	for _, f := range c.Fields {

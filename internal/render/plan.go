@@ -80,6 +80,12 @@ func (p *printer) planText(v PlanView) {
 	for _, n := range v.Plan.Notes {
 		p.printf("%s %s: %s\n", p.paint("note:", blue), text.Line(n.Key.Address()), text.Line(n.Text))
 	}
+	for _, k := range v.Plan.Adopt {
+		p.printf("%s %s\n", p.paint("adopt:", green), text.Line(k.String()))
+	}
+	for _, k := range v.Plan.LeftBehind {
+		p.printf("%s %s\n", p.paint("left behind:", yellow), text.Line(k.String()))
+	}
 	if v.ShowUnmanaged {
 		for _, k := range v.Plan.Unmanaged {
 			p.printf("%s %s\n", p.paint("not in the spec:", faint), text.Line(k.String()))
@@ -250,6 +256,9 @@ func Summary(v PlanView) string {
 			parts = append(parts, fmt.Sprintf("%d to %s", counts[a], a))
 		}
 	}
+	if n := len(v.Plan.Adopt); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d to adopt", n))
+	}
 	if external > 0 {
 		parts = append(parts, fmt.Sprintf("%d external missing", external))
 	}
@@ -270,6 +279,11 @@ func (p *printer) planMarkdown(v PlanView) {
 		for _, f := range shownFields(c) {
 			what = append(what, markdownEscape(fieldText(c.Action, f)))
 		}
+		if c.Action == plan.Delete {
+			for _, r := range c.Reasons {
+				what = append(what, "because: "+markdownEscape(r.Text))
+			}
+		}
 		if cost := costText(c); cost != "" {
 			what = append(what, "cost: "+markdownEscape(cost))
 		}
@@ -288,6 +302,12 @@ func (p *printer) planMarkdown(v PlanView) {
 	}
 	for _, n := range v.Plan.Notes {
 		p.printf("- note: %s: %s\n", markdownEscape(n.Key.Address()), markdownEscape(n.Text))
+	}
+	for _, k := range v.Plan.Adopt {
+		p.printf("- adopt: %s\n", markdownEscape(k.String()))
+	}
+	for _, k := range v.Plan.LeftBehind {
+		p.printf("- left behind: %s\n", markdownEscape(k.String()))
 	}
 	if v.ShowUnmanaged {
 		for _, k := range v.Plan.Unmanaged {
