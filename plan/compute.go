@@ -91,9 +91,6 @@ type host struct {
 	generated map[string]*topology.Policy
 }
 
-// lockPrefix begins the names of queues with which runs exclude each other.
-const lockPrefix = "rabbitctl.lock:"
-
 func newHost(d *topology.VirtualHost, live *topology.Topology, v catalog.Version, owner *ownership.View) *host {
 	h := &host{name: d.Name, owner: owner, leaving: map[topology.Key]*Change{}, managed: map[topology.Key]bool{}, generated: map[string]*topology.Policy{}}
 	if live != nil {

@@ -18,7 +18,7 @@ func normalLive(v *topology.VirtualHost) *topology.VirtualHost {
 	n := *v
 	n.Queues = make([]*topology.Queue, 0, len(v.Queues))
 	for _, q := range v.Queues {
-		if strings.HasPrefix(q.Name, lockPrefix) {
+		if strings.HasPrefix(q.Name, topology.LockPrefix) {
 			continue
 		}
 		// Definitions of older versions do not write the type of classic queues.

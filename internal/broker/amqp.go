@@ -123,8 +123,8 @@ func (w *wire) Read(b []byte) (int, error) {
 type readEnd struct{ error }
 
 // dial opens a connection to a virtual host. Every step is bounded by the
-// timeout and by ctx.
-func (c *Client) dial(ctx context.Context, vhost string, o *Overview) (*connection, error) {
+// timeout and by ctx. change, when given, changes the settings of the connection.
+func (c *Client) dial(ctx context.Context, vhost string, o *Overview, change func(*amqp.Config)) (*connection, error) {
 	address, encrypted := c.AMQPAddress(o)
 	fail := func(e *Error) (*connection, error) {
 		e.Via = ViaAMQP
@@ -157,7 +157,11 @@ func (c *Client) dial(ctx context.Context, vhost string, o *Overview) (*connecti
 	}
 	// amqp091-go takes no context: closing the socket ends its handshake.
 	stop := context.AfterFunc(bounded, func() { w.Close() })
-	conn, err := amqp.Open(w, c.amqpConfig(vhost))
+	config := c.amqpConfig(vhost)
+	if change != nil {
+		change(&config)
+	}
+	conn, err := amqp.Open(w, config)
 	alive := stop()
 	if err == nil && !alive {
 		err = bounded.Err()

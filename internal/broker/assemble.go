@@ -10,10 +10,6 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// lockPrefix begins the names of rabbitctl's own lock queues; they are never
-// part of a state.
-const lockPrefix = "rabbitctl.lock:"
-
 // gathered is one virtual host's entries, from lists or from definitions, on
 // their way to the one form.
 type gathered struct {
@@ -34,7 +30,7 @@ func (g *gathered) queue(e queueEntry, untyped topology.QueueType, at topology.P
 		AutoDelete: bool(e.AutoDelete), Exclusive: bool(e.Exclusive), Arguments: withoutType(e.Arguments.table()), Position: at,
 	}
 	switch {
-	case strings.HasPrefix(q.Name, lockPrefix):
+	case strings.HasPrefix(q.Name, topology.LockPrefix):
 		g.locks[q.Name] = true
 	case q.Exclusive, strings.HasPrefix(q.Name, "amq.gen-"):
 		g.hidden[q.Name] = true
@@ -95,7 +91,7 @@ func (g *gathered) binding(e bindingEntry, at topology.Position) {
 	}
 	toQueue := b.DestinationType == topology.ToQueue
 	switch {
-	case toQueue && (g.locks[b.Destination] || strings.HasPrefix(b.Destination, lockPrefix)):
+	case toQueue && (g.locks[b.Destination] || strings.HasPrefix(b.Destination, topology.LockPrefix)):
 	case toQueue && (g.hidden[b.Destination] || strings.HasPrefix(b.Destination, "amq.gen-")):
 		g.leftOut = append(g.leftOut, b)
 	default:

@@ -60,7 +60,7 @@ type Client struct {
 	agent     string
 	// policies serialises writes of policies: each makes the broker match every
 	// queue, in parallel they only get in each other's way.
-	policies lock
+	policies mutex
 	// loggedIn is closed after a first login that worked.
 	loggedIn *once
 }
@@ -73,7 +73,7 @@ func New(o Options) (*Client, error) {
 	if o.URL == "" && o.AMQPURL == "" {
 		return nil, errors.New("neither a management URL nor an AMQP URL is given")
 	}
-	c := &Client{timeout: o.Timeout, agent: o.UserAgent, policies: newLock(), loggedIn: new(once)}
+	c := &Client{timeout: o.Timeout, agent: o.UserAgent, policies: newMutex(), loggedIn: new(once)}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
 	}

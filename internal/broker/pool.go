@@ -22,14 +22,14 @@ type pool struct {
 	overview *Overview // nil: only the AMQP URL is given, nothing to compare with
 	slots    chan struct{}
 
-	dialling lock // guards conn, idle and closed
+	dialling mutex // guards conn, idle and closed
 	conn     *connection
 	idle     []*amqp.Channel
 	closed   bool
 }
 
 func (c *Client) newPool(vhost string, o *Overview) *pool {
-	return &pool{client: c, vhost: vhost, overview: o, slots: make(chan struct{}, channels), dialling: newLock()}
+	return &pool{client: c, vhost: vhost, overview: o, slots: make(chan struct{}, channels), dialling: newMutex()}
 }
 
 // connect makes sure that there is a connection, and that it leads to the same
@@ -54,7 +54,7 @@ func (p *pool) connected(ctx context.Context) (*connection, error) {
 		p.conn.wire.Close()
 		p.conn, p.idle = nil, nil
 	}
-	conn, err := p.client.dial(ctx, p.vhost, p.overview)
+	conn, err := p.client.dial(ctx, p.vhost, p.overview, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -190,6 +190,10 @@ type Exchange struct {
 	Position Position
 }
 
+// LockPrefix begins the names of the queues by which runs of rabbitctl exclude each
+// other. They are never part of a topology.
+const LockPrefix = "rabbitctl.lock:"
+
 // Queue is a queue. Arguments do not hold x-queue-type, which is Type.
 type Queue struct {
 	VirtualHost string

@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// lock is a mutex whose Lock gives up when the context ends.
-type lock chan struct{}
+// mutex is a mutex whose Lock gives up when the context ends.
+type mutex chan struct{}
 
-func newLock() lock { return make(lock, 1) }
+func newMutex() mutex { return make(mutex, 1) }
 
-func (l lock) Lock(ctx context.Context) error {
+func (l mutex) Lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -22,7 +22,7 @@ func (l lock) Lock(ctx context.Context) error {
 	}
 }
 
-func (l lock) Unlock() { <-l }
+func (l mutex) Unlock() { <-l }
 
 // once remembers that something happened.
 type once struct{ atomic.Bool }
