@@ -3,6 +3,7 @@ module github.com/rabbitctl/rabbitctl
 go 1.26.0
 
 require (
+	github.com/Azure/go-amqp v1.7.0
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/michaelklishin/rabbit-hole/v2 v2.12.0
 	github.com/owenrumney/go-sarif/v3 v3.3.1

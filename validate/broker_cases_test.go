@@ -105,6 +105,12 @@ func refusedCases() []brokerCase {
 		all("headers-match-invalid", "a number", 406, plain(), x("h", "headers", nil), bound("h", "", args{"x-match": int64(1)})),
 		all("headers-match-invalid", "all-with-x", right, plain(), x("h", "headers", nil), bound("h", "", args{"x-match": "all-with-x", "a": "b"})),
 		by("local-random-key", "key", 503, 406, 406, plain(), x("r", "x-local-random", nil), bound("r", "k", nil)).onlySince40(),
+		by("local-random-destination", "quorum", 503, 406, 406, q(quorum, args{"x-delivery-limit": int64(5)}), x("r", "x-local-random", nil),
+			bound("r", "", nil)).onlySince40(),
+		by("local-random-destination", "stream", 503, 406, 406, q(stream, nil), x("r", "x-local-random", nil), bound("r", "", nil)).onlySince40(),
+		by("local-random-destination", "exchange", 503, 406, 406, x("e", "fanout", nil), x("r", "x-local-random", nil),
+			toExchange("r", "e", "")).onlySince40(),
+		by("local-random-destination", "classic", 503, right, right, plain(), x("r", "x-local-random", nil), bound("r", "", nil)).onlySince40(),
 		by("local-random-key", "no key", 503, right, right, plain(), x("r", "x-local-random", nil), bound("r", "", nil)).onlySince40(),
 	}
 }

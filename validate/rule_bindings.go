@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -82,6 +83,30 @@ var localRandomKey = Rule{
 		for _, b := range p.vhost.Bindings {
 			if b.RoutingKey != "" && p.exchangeType(b.Source) == "x-local-random" {
 				p.report(b, b.Position, problemf("the binding of %s has the routing key %q, and %q is of type x-local-random", endsOf(b), b.RoutingKey, b.Source))
+			}
+		}
+	},
+}
+
+var localRandomDestination = Rule{
+	Code: "local-random-destination", Severity: diag.Error,
+	Summary: "An exchange of type x-local-random is bound to something that is no classic queue.",
+	Doc: "The broker refuses it: 406, `Destination not found` for an exchange and `Queue type rabbit_quorum_queue not valid for " +
+		"this exchange type` for a quorum queue or stream (4.x).",
+	Fix: "Make the queue classic, or the exchange direct.",
+	Check: func(p *Pass) {
+		for _, b := range p.vhost.Bindings {
+			if p.exchangeType(b.Source) != "x-local-random" {
+				continue
+			}
+			what := ""
+			if b.DestinationType == topology.ToExchange {
+				what = "an exchange"
+			} else if q := p.index.Queues[b.Destination]; q != nil && p.typeOf(q) != topology.Classic {
+				what = fmt.Sprintf("a %s queue", p.typeOf(q))
+			}
+			if what != "" {
+				p.report(b, b.Position, problemf("the binding of %s leads to %s, and %q is of type x-local-random", endsOf(b), what, b.Source))
 			}
 		}
 	},

@@ -14,6 +14,7 @@ var Rules = []Rule{
 	danglingBinding,
 	headersMatchInvalid,
 	localRandomKey,
+	localRandomDestination,
 	policyKeyUnknown,
 	policyValue,
 	policyApplyTo,
@@ -80,6 +81,7 @@ var Rules = []Rule{
 	deadLetterQueueWithoutOwner,
 	sharedDeadLetterQueue,
 	categoryRoutingNeedsQuorum,
+	categoryHeaderPrefix,
 
 	// Waiting for the next attempt.
 	waitQueueExpires,

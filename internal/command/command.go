@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -53,7 +54,13 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	return int(interruptible(ctx, s, func(ctx context.Context) Exit { return run(ctx, args, s) }))
 }
 
-func run(ctx context.Context, args []string, s Streams) Exit {
+func run(ctx context.Context, args []string, s Streams) (status Exit) {
+	// The Go runtime would end with 2, which means "changes pending" here.
+	defer func() {
+		if p := recover(); p != nil {
+			status = crashed(ctx, s, p, debug.Stack())
+		}
+	}()
 	app := newApp(s)
 	args, err := arrange(app.Commands, args)
 	if err == nil {
@@ -65,6 +72,16 @@ func run(ctx context.Context, args []string, s Streams) Exit {
 		}
 	}
 	return statusOf(err)
+}
+
+// crashed reports a mistake of ours.
+func crashed(ctx context.Context, s Streams, what any, stack []byte) Exit {
+	fmt.Fprintf(s.Err, "rabbitctl: internal error: %s\n\n%s\nThis is a bug in rabbitctl: please report it with the lines above and the command.\n",
+		text.Safe(fmt.Sprint(what)), text.Safe(string(stack)))
+	if hasWritten(ctx) {
+		return ExitPartial
+	}
+	return ExitFailure
 }
 
 func newApp(s Streams) *cli.App {

@@ -24,6 +24,12 @@ func beginWriting(ctx context.Context) {
 	}
 }
 
+// hasWritten reports whether a command line has begun to change a broker.
+func hasWritten(ctx context.Context) bool {
+	w, ok := ctx.Value(writingKey{}).(*writing)
+	return ok && w.Load()
+}
+
 // interruptible runs f and returns its status. When ctx ends before f has begun
 // to write, f is left behind after a moment: parsing and comparing do not look
 // at a context.
