@@ -15,7 +15,7 @@ func (c *computation) findDeletes(h *host) {
 	seen := map[topology.Key]bool{}
 	for _, o := range h.live.Objects() {
 		k := o.Key()
-		if h.managed[k] || seen[k] && h.leaving[k] == nil || k.Kind == topology.KindVirtualHost || !c.isTargeted(k) {
+		if h.managed[k] || seen[k] && h.leaving[k] == nil || k.Kind == topology.KindVirtualHost && !c.in.Destroy || !c.isTargeted(k) {
 			continue
 		}
 		if change := h.leaving[k]; change != nil {
@@ -69,6 +69,9 @@ func (c *computation) leaves(h *host, o topology.Object) (Reason, bool) {
 	}
 	if !h.owner.Owns(k) {
 		return Reason{}, false
+	}
+	if c.in.Destroy {
+		return Reason{"destroy", fmt.Sprintf("stack %q made it", h.owner.Stack)}, true
 	}
 	return Reason{"left-spec", fmt.Sprintf("stack %q made it, and it is not in the spec any more", h.owner.Stack)}, true
 }

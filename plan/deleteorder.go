@@ -29,6 +29,8 @@ func (c *computation) orderDeletes(h *host) {
 	}
 	r := newRoutes(c, h, deletes)
 	r.protect()
+	r.keepHost()
+	deletes = r.deletes
 	o := &deleteOrder{gone: r.gone(), hard: map[*Change][]*Change{}, soft: map[*Change][]*Change{}}
 	o.connect(r)
 
@@ -42,9 +44,16 @@ func (c *computation) orderDeletes(h *host) {
 		if len(first) > 0 {
 			d.Needs = append(d.Needs, changes)
 		}
-		if isPermission(d) {
+		switch {
+		case isPermission(d):
 			d.Needs = append(d.Needs, removals) // whoever deletes may need them
-		} else {
+		case d.Key.Kind == topology.KindVirtualHost:
+			for _, other := range o.gone {
+				if other != d {
+					d.Needs = append(d.Needs, other.ID)
+				}
+			}
+		default:
 			last = append(last, d.ID)
 		}
 	}
@@ -203,4 +212,5 @@ func (o *deleteOrder) relax(d *Change, open func(*Change) *Change) {
 var deleteRank = map[topology.Kind]int{
 	topology.KindParameter: 0, topology.KindBinding: 1, topology.KindQueue: 2, topology.KindExchange: 3, topology.KindPolicy: 4,
 	topology.KindOperatorPolicy: 5, topology.KindTopicPermission: 6, topology.KindPermission: 7,
+	topology.KindVirtualHost: 8,
 }

@@ -208,6 +208,29 @@ func (r *routes) keepSettings(gone map[topology.Key]*Change) {
 	}
 }
 
+// keepHost leaves the virtual host behind while anything would go with it that is
+// not deleted before.
+func (r *routes) keepHost() {
+	gone := r.gone()
+	here := topology.Key{Kind: topology.KindVirtualHost, VirtualHost: r.h.name}
+	if gone[here] == nil {
+		return
+	}
+	var left []string
+	for _, o := range r.then.Objects() {
+		p, permission := o.(*topology.Permission)
+		if gone[o.Key()] == nil && !isPredeclared(o) && !(permission && p.User == r.c.in.User) {
+			left = append(left, o.Key().Address())
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	r.c.note(here, "vhost-in-use", "it stays, since %s would go with it: %s", plural(len(left), "object"), strings.Join(firstFew(left), ", "))
+	r.c.plan.LeftBehind = append(r.c.plan.LeftBehind, here)
+	r.deletes = slices.DeleteFunc(r.deletes, func(d *Change) bool { return d.Key == here })
+}
+
 // passed lists what messages on a way pass, with all done but the deletes.
 func (r *routes) passed(w way) []topology.Key {
 	var keys []topology.Key

@@ -52,6 +52,10 @@ type Input struct {
 	// Owners says by virtual host what is recorded of who owns what; without,
 	// nothing is deleted but generated policies that their queue no longer needs.
 	Owners map[string]*ownership.View
+	// Destroy deletes virtual hosts that are recorded too, when nothing else is in
+	// them. User is who does it: its own permissions go with them.
+	Destroy bool
+	User    string
 }
 
 // Counts is what a live queue holds. Nil: unknown.
@@ -166,6 +170,21 @@ type Note struct {
 
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Adopt) == 0 }
+
+// WithoutVirtualHosts takes the deletes of virtual hosts out of a plan: each is done
+// when everything else is, since all that is in one goes with it.
+func (p *Plan) WithoutVirtualHosts() (rest *Plan, hosts []*Change) {
+	n := *p
+	n.Changes = nil
+	for _, c := range p.Changes {
+		if c.Action == Delete && c.Key.Kind == topology.KindVirtualHost && len(c.Blocked) == 0 {
+			hosts = append(hosts, c)
+		} else {
+			n.Changes = append(n.Changes, c)
+		}
+	}
+	return &n, hosts
+}
 
 // NeedsEmpty are the queues that have to be empty still when the plan is carried
 // out.

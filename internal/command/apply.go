@@ -20,14 +20,6 @@ import (
 )
 
 func applyCommand(s Streams) *cli.Command {
-	flags := []cli.Flag{
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-		&cli.BoolFlag{Name: "skip-blocked", Usage: "carry out the rest when some changes are blocked"},
-		&cli.StringFlag{Name: "via", Usage: "declare over `PROTOCOL`: amqp, http, or auto (AMQP when it can be reached)", Value: "auto"},
-		&cli.IntFlag{Name: "parallel", Usage: "`N` changes at once", Value: 16},
-		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
-		formatFlag(render.Formats),
-	}
 	return &cli.Command{
 		Name:      "apply",
 		Usage:     "carry out what plan shows, or refuse",
@@ -35,38 +27,27 @@ func applyCommand(s Streams) *cli.Command {
 		UsageText: "rabbitctl apply refunds.yaml            shows the plan and asks\n" +
 			"rabbitctl apply --yes specs/            in a pipeline\n" +
 			"rabbitctl apply plan.json               exactly the plan that plan --out saved, or nothing",
-		Description: "Nothing is deleted or replaced. Changes that could lose messages are blocked until they\n" +
-			"are agreed to with --allow; while any change is blocked nothing is done, unless\n" +
-			"--skip-blocked. Interrupted or failed runs are finished by running apply again.",
-		Flags:  joinFlags(flags, selectionFlags(), specFlags(), connectionFlags()),
+		Description: "What the spec's stack has made and the spec no longer has is deleted; nothing else is, and\n" +
+			"nothing is replaced. Changes that could lose messages are blocked until they are agreed to\n" +
+			"with --allow; while any change is blocked nothing is done, unless --skip-blocked.\n" +
+			"Interrupted or failed runs are finished by running apply again.",
+		Flags:  joinFlags(runFlags(), selectionFlags(), specFlags(), connectionFlags()),
 		Action: func(c *cli.Context) error { return runApply(c, s) },
 	}
 }
 
 func runApply(c *cli.Context, s Streams) error {
-	o, err := outputOptions(c, s, s.OutTerminal, render.Formats)
+	job, err := newApplyJob(c, s)
 	if err != nil {
 		return err
-	}
-	via, err := parseVia(c.String("via"))
-	if err != nil {
-		return fail(ExitUsage, err)
-	}
-	if c.Int("parallel") < 1 {
-		return usagef("--parallel must be at least 1")
-	}
-	if !c.Bool("yes") && !s.InTerminal {
-		return fail(ExitUsage, errNoTerminal)
 	}
 	files, findings, err := specs.ReadFiles(c.Args().Slice(), s.In)
 	if err != nil {
 		return err
 	}
-	client, conn, err := connect(c, s, nil)
-	if err != nil {
+	if err := job.connect(); err != nil {
 		return err
 	}
-	job := &applyJob{c: c, s: s, o: o, via: via, client: client, against: conn.values["url"], timeout: conn.timeout}
 	if len(files) == 1 && plan.IsPlanFile(files[0].Data) {
 		return job.savedPlan(files[0])
 	}
@@ -80,7 +61,7 @@ func runApply(c *cli.Context, s Streams) error {
 	if err := stopOnStructural(s, findings, spec); err != nil {
 		return err
 	}
-	result, err := planLive(c.Context, c, spec, findings, client)
+	result, err := planLive(c.Context, c, spec, findings, job.client)
 	if err != nil {
 		return err
 	}
@@ -97,6 +78,34 @@ type applyJob struct {
 	client  *broker.Client
 	against string
 	timeout time.Duration
+}
+
+// newApplyJob reads the flags of a command that changes a broker.
+func newApplyJob(c *cli.Context, s Streams) (*applyJob, error) {
+	o, err := outputOptions(c, s, s.OutTerminal, render.Formats)
+	if err != nil {
+		return nil, err
+	}
+	via, err := parseVia(c.String("via"))
+	if err != nil {
+		return nil, fail(ExitUsage, err)
+	}
+	if c.Int("parallel") < 1 {
+		return nil, usagef("--parallel must be at least 1")
+	}
+	if !c.Bool("yes") && !s.InTerminal {
+		return nil, fail(ExitUsage, errNoTerminal)
+	}
+	return &applyJob{c: c, s: s, o: o, via: via}, nil
+}
+
+func (j *applyJob) connect() error {
+	client, conn, err := connect(j.c, j.s, nil)
+	if err != nil {
+		return err
+	}
+	j.client, j.against, j.timeout = client, conn.values["url"], conn.timeout
+	return nil
 }
 
 // spec applies what a comparison found and verifies it.
@@ -201,7 +210,8 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
 	}
 	progress := newProgress(j.s)
-	done, err := apply.Run(j.c.Context, result.plan, guard(secretWriter{writer, j.s}, j.client, result.plan), apply.Options{
+	objects, hosts := result.plan.WithoutVirtualHosts()
+	done, err := apply.Run(j.c.Context, objects, guard(secretWriter{writer, j.s}, j.client, result.plan), apply.Options{
 		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()
@@ -210,6 +220,7 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	}
 	ctx, cancel := j.afterwards()
 	defer cancel()
+	j.deleteVirtualHosts(ctx, result.plan, hosts, done)
 	if err := keeper.settle(ctx, done, result.state); err != nil {
 		return errors.Join(j.show(done, nil), fail(ExitPartial,
 			fmt.Errorf("the changes were made, but what the stack owns could not be recorded: %w\nrun apply again", err)))
@@ -223,7 +234,7 @@ func (j *applyJob) showPlan(result *comparison) error {
 	switch {
 	case j.o.Format != render.Text:
 		return nil
-	case result.spec == nil && j.c.Bool("yes"):
+	case result.desired == nil && j.c.Bool("yes"):
 		_, err := fmt.Fprintln(j.s.Out, render.Summary(render.PlanView{Plan: result.plan, Against: result.against}))
 		return err
 	}

@@ -125,6 +125,7 @@ func commands(s Streams) []*cli.Command {
 		validateCommand(s),
 		planCommand(s),
 		applyCommand(s),
+		destroyCommand(s),
 		checkCommand(s),
 		explainCommand(s),
 		graphCommand(s),

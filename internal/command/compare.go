@@ -171,19 +171,30 @@ func compare(ctx context.Context, spec *specs.Spec, findings diag.List, read liv
 	in.Desired, in.Live, in.Digest = desired, state.Topology, spec.Digest
 	in.Server = plan.Server{Version: state.Version, ClusterName: state.ClusterName, ExchangeTypes: state.ExchangeTypes}
 	in.Offline = client == nil
-	p, more := plan.Compute(in)
-	if client != nil {
-		if wanted := p.WantsCounts(); len(wanted) > 0 {
-			if in.Counts, err = counts(ctx, client, wanted); err != nil {
-				return nil, brokerError(err)
-			}
-			p, more = plan.Compute(in)
-		}
+	p, more, err := planCounted(ctx, in, client)
+	if err != nil {
+		return nil, err
 	}
 	c.plan = p
 	c.findings = append(c.findings, more...)
 	c.findings.Sort()
 	return c, nil
+}
+
+// planCounted computes a plan, with the message counts that it wants to know when
+// there is a broker to ask.
+func planCounted(ctx context.Context, in plan.Input, client *broker.Client) (*plan.Plan, diag.List, error) {
+	p, findings := plan.Compute(in)
+	wanted := p.WantsCounts()
+	if client == nil || len(wanted) == 0 {
+		return p, findings, nil
+	}
+	var err error
+	if in.Counts, err = counts(ctx, client, wanted); err != nil {
+		return nil, nil, brokerError(err)
+	}
+	p, findings = plan.Compute(in)
+	return p, findings, nil
 }
 
 // counts reads message counts over AMQP. Where AMQP cannot be reached they stay

@@ -197,8 +197,16 @@ func (r *keeper) review(vhost string, c *ownership.Changes, state *broker.State)
 		}
 	}
 	touched := map[topology.Key]bool{}
+	changed := false
 	for _, change := range r.plan.Changes {
 		touched[change.Key] = true
+		changed = changed || change.Key.VirtualHost == vhost
+	}
+	if slices.Contains(state.Missing, vhost) {
+		if !changed { // it is being destroyed, and gone already
+			c.Gone = slices.AppendSeq(c.Gone, maps.Keys(r.now[vhost].Objects))
+		}
+		return
 	}
 	for k, s := range r.now[vhost].Objects {
 		_, unknown := state.Unknown[k.Kind]

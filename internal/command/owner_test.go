@@ -227,3 +227,60 @@ func TestWithoutRights(t *testing.T) {
 		wantRecorded(t, b, "shop", vhost, "exchange/y")
 	})
 }
+
+// TestDestroy: all that a stack has made goes, its virtual host too when nothing
+// else is in it, and the record last.
+func TestDestroy(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHostNamed(t, "destroyed")
+		if status, _ := b.Do(t, "DELETE", brokertest.Path("vhosts", vhost), nil); status != 204 {
+			t.Fatal(status)
+		}
+		stack := "destroy-" + strings.ReplaceAll(b.Version, ".", "-")
+		spec := stackSpec(t, stack, vhost, `
+exchanges: {orders: {type: topic}, spare: {type: fanout}}
+policies: {cap: {pattern: "^tmp", apply_to: queues, definition: {max-length: 9}}}`)
+		runWith(t, b, "apply", "--yes", spec).want(t, 0)
+		b.DeclareExchange(t, vhost, "foreign", "fanout", nil)
+		r := runWith(t, b, "destroy", "--yes", stack)
+		r.want(t, 0)
+		if !strings.Contains(r.out, "it stays, since 1 object would go with it: exchange/foreign") {
+			t.Errorf("destroy: %s%s", r.out, r.err)
+		}
+		wantRecorded(t, b, stack, vhost, "vhost/"+vhost)
+		if status, _ := b.Do(t, "DELETE", brokertest.Path("exchanges", vhost, "foreign"), nil); status != 204 {
+			t.Error("the exchange of others is gone")
+		}
+		if r := runWith(t, b, "destroy", stack); r.exit != 64 {
+			t.Errorf("without a terminal: %d", r.exit)
+		}
+		runWith(t, b, "destroy", "--yes", "--vhost", vhost, stack).want(t, 0)
+		if status, _ := b.Do(t, "GET", brokertest.Path("vhosts", vhost), nil); status != 404 {
+			t.Errorf("the virtual host is there: %d", status)
+		}
+		if liveRecord(t, b, stack, vhost) != nil {
+			t.Error("the record is there")
+		}
+		r = runWith(t, b, "destroy", "--yes", stack)
+		r.want(t, 0)
+		if !strings.Contains(r.out, "nothing to do") {
+			t.Errorf("again: %s", r.out)
+		}
+	})
+}
+
+// TestCase63: what is in a virtual host that is gone counts as deleted.
+func TestCase63(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		stack := "case63-" + strings.ReplaceAll(b.Version, ".", "-")
+		runWith(t, b, "apply", "--yes", stackSpec(t, stack, vhost, "exchanges: {x: {type: fanout}}")).want(t, 0)
+		if status, _ := b.Do(t, "DELETE", brokertest.Path("vhosts", vhost), nil); status != 204 {
+			t.Fatal(status)
+		}
+		runWith(t, b, "destroy", "--yes", stack).want(t, 0)
+		if liveRecord(t, b, stack, vhost) != nil {
+			t.Error("the record is there")
+		}
+	})
+}
