@@ -43,6 +43,10 @@ type Options struct {
 	// DefaultTimeout. Puts and deletes of policies may take ten times as long,
 	// since the broker matches every queue before it answers.
 	Timeout time.Duration
+	// StatisticsLag is how late the statistics of the management API may be; 0: 10 s,
+	// enough for twice the default of collect_statistics_interval. It must be at least
+	// twice the broker's own.
+	StatisticsLag time.Duration
 	// UserAgent names the program to the broker; empty: rabbitctl.
 	UserAgent string
 }
@@ -58,6 +62,8 @@ type Client struct {
 	tls       *tls.Config
 	timeout   time.Duration
 	agent     string
+	// statisticsLag is Options.StatisticsLag.
+	statisticsLag time.Duration
 	// policies serialises writes of policies: each makes the broker match every
 	// queue, in parallel they only get in each other's way.
 	policies mutex
@@ -76,6 +82,9 @@ func New(o Options) (*Client, error) {
 	c := &Client{timeout: o.Timeout, agent: o.UserAgent, policies: newMutex(), loggedIn: new(once)}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
+	}
+	if c.statisticsLag = o.StatisticsLag; c.statisticsLag <= 0 {
+		c.statisticsLag = statisticsLag
 	}
 	if c.agent == "" {
 		c.agent = "rabbitctl"

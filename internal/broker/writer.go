@@ -23,6 +23,14 @@ type Writer interface {
 	// not ask whether a queue is empty. Settings of a virtual host cannot be
 	// deleted.
 	Delete(ctx context.Context, o topology.Object) error
+	// DeleteEmpty removes a queue that ProveEmpty found empty, unless something has
+	// come since, which is ErrNotEmpty. q.Type must be the live type. A classic queue
+	// is deleted with if-empty and if-unused, which leaves no window for what is
+	// ready and for consumers, and overlooks unacknowledged messages. Quorum queues
+	// know neither: they are asked on the same channel right before, which leaves one
+	// round trip; what came in it was lost, and the error says how many messages. A
+	// stream is refused, and so is any queue without AMQP.
+	DeleteEmpty(ctx context.Context, q *topology.Queue) error
 	// Via is how exchanges, queues and bindings are declared, and why not over
 	// AMQP when ViaAuto chose HTTP (else nil).
 	Via() (Via, error)
