@@ -52,6 +52,7 @@ type Lock struct {
 type LockedError struct {
 	VirtualHost, Queue string
 	Holder             string // safe to show; "" when it cannot be seen
+	Node               string // where the queue is; "" when it cannot be seen
 	Waited             time.Duration
 	// NotALock: the queue is there and belongs to no connection, so that it never
 	// gets free by itself.
@@ -65,8 +66,12 @@ func (e *LockedError) Error() string {
 		return fmt.Sprintf("the lock is %s, and that queue is there as an ordinary one; delete it", where)
 	}
 	by := "another connection; the management API does not show this user whose"
-	if e.Holder != "" {
+	switch {
+	case e.Holder != "":
 		by = e.Holder
+	case e.Node != "":
+		// Seen on 4.3 when the holder's node was killed; before 4.3 it is freed then.
+		by += fmt.Sprintf(" (the lock is on node %q; if that is down, it is free again when the node is back)", e.Node)
 	}
 	return fmt.Sprintf("%s is held by %s; waited %s", where, by, e.Waited.Round(time.Second))
 }
@@ -104,9 +109,12 @@ func (c *Client) Lock(ctx context.Context, vhost, stack string, o LockOptions) (
 		}
 		over := time.Since(begun)+lockRetry > o.Wait
 		if !waiting || known == "" || over {
-			holder, ordinary := c.lockHolder(ctx, vhost, name, id)
-			if over || ordinary {
-				return nil, &LockedError{VirtualHost: vhost, Queue: name, Holder: cmp.Or(holder, known), Waited: time.Since(begun), NotALock: ordinary}
+			held := &LockedError{VirtualHost: vhost, Queue: name}
+			c.seeHolder(ctx, held, id)
+			holder := held.Holder
+			if over || held.NotALock {
+				held.Holder, held.Waited = cmp.Or(holder, known), time.Since(begun)
+				return nil, held
 			}
 			if o.OnWait != nil && (!waiting || holder != "") {
 				o.OnWait(holder)
@@ -249,45 +257,47 @@ func (h holderEntry) describe() string {
 		property("pid"), property("version"), property(lockStartProperty))
 }
 
-// lockHolder asks the management API who holds a lock; "": it does not tell. The
-// owner of a queue is in its statistics, some seconds late; before, the only
-// other connection that says it holds this lock is taken for the holder. ordinary
-// says that the queue belongs to no connection.
-func (c *Client) lockHolder(ctx context.Context, vhost, name, id string) (holder string, ordinary bool) {
+// seeHolder asks the management API who holds a lock, as far as it tells. The owner
+// of a queue is in its statistics, some seconds late; before, the only other
+// connection that says it holds this lock is taken for the holder.
+func (c *Client) seeHolder(ctx context.Context, held *LockedError, id string) {
 	if c.base == "" {
-		return "", false
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(c.timeout, 5*time.Second))
 	defer cancel()
 	var queue struct {
+		Node      string          `json:"node"`
 		Exclusive *flag           `json:"exclusive"`
-		Owner     json.RawMessage `json:"owner_pid_details"`
+		Owner     json.RawMessage `json:"owner_pid_details"` // an empty list or table when not known
 	}
-	if c.get(ctx, "queues/"+escape(vhost)+"/"+escape(name), &queue) != nil {
-		return "", false // gone by now, or not to be seen
+	if c.get(ctx, "queues/"+escape(held.VirtualHost)+"/"+escape(held.Queue), &queue) != nil {
+		return // gone by now, or not to be seen
 	}
+	held.Node = queue.Node
 	var owner struct{ Name string }
 	if json.Unmarshal(queue.Owner, &owner) == nil && owner.Name != "" {
 		var h holderEntry
 		if c.get(ctx, "connections/"+escape(owner.Name), &h) == nil && h.Properties != nil {
-			return h.describe(), false
+			held.Holder = h.describe()
+			return
 		}
 	}
 	if queue.Exclusive != nil && !bool(*queue.Exclusive) && owner.Name == "" {
-		return "", true
+		held.NotALock = true
+		return
 	}
 	var list []holderEntry
-	if c.get(ctx, "vhosts/"+escape(vhost)+"/connections?columns=client_properties", &list) != nil {
-		return "", false
+	if c.get(ctx, "vhosts/"+escape(held.VirtualHost)+"/connections?columns=client_properties", &list) != nil {
+		return
 	}
 	var found []string
 	for _, h := range list {
-		if h.Properties[lockProperty] == name && h.Properties[lockIDProperty] != id {
+		if h.Properties[lockProperty] == held.Queue && h.Properties[lockIDProperty] != id {
 			found = append(found, h.describe())
 		}
 	}
-	if len(found) != 1 {
-		return "", false
+	if len(found) == 1 {
+		held.Holder = found[0]
 	}
-	return found[0], false
 }

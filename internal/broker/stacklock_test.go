@@ -169,3 +169,62 @@ func TestLockRefused(t *testing.T) {
 		}
 	})
 }
+
+// In a cluster the lock is one for all nodes; when the holder's node goes, the
+// holder knows and another can have it.
+func TestLockInCluster(t *testing.T) {
+	for _, release := range []string{"3.10", "4.0", "4.3"} {
+		t.Run(release, func(t *testing.T) {
+			if release != "4.3" {
+				brokertest.Long(t)
+			}
+			cluster := brokertest.StartCluster(t, release)
+			first, second := cluster.Nodes[1], cluster.Nodes[2]
+			vhost := first.VirtualHost(t)
+			other := clientOf(t, &second.Broker, withAMQP(&second.Broker))
+			take := func() *Lock {
+				t.Helper()
+				l, err := clientOf(t, &first.Broker, withAMQP(&first.Broker)).Lock(t.Context(), vhost, "shop", LockOptions{Wait: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(l.Close)
+				return l
+			}
+			held := take()
+			var busy *LockedError
+			if _, err := other.Lock(t.Context(), vhost, "shop", LockOptions{}); !errors.As(err, &busy) {
+				t.Fatalf("by another node the lock was had twice: %v", err)
+			}
+			isLost := func(l *Lock) {
+				t.Helper()
+				select {
+				case err := <-l.Lost():
+					t.Log(err)
+				case <-time.After(time.Minute):
+					t.Fatal("the loss is not noticed")
+				}
+			}
+			// Deleted by hand, which only rabbitmqctl can.
+			first.Ctl("delete_queue", "--vhost", vhost, topology.LockPrefix+"shop")
+			isLost(held)
+			held = take()
+			first.Kill()
+			isLost(held)
+			if second.AtLeast("4.3") {
+				// There the queue stays as long as its node is down.
+				_, err := other.Lock(t.Context(), vhost, "shop", LockOptions{Wait: 10 * time.Second})
+				if !errors.As(err, &busy) || !strings.Contains(err.Error(), "is back") {
+					t.Fatalf("the node of the holder is down: %v", err)
+				}
+				first.Restart()
+			}
+			next, err := other.Lock(t.Context(), vhost, "shop", LockOptions{Wait: time.Minute})
+			if err != nil {
+				t.Fatalf("after the node of the holder went: %v", err)
+			}
+			next.Close()
+			first.Restart()
+		})
+	}
+}

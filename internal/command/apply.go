@@ -61,6 +61,19 @@ func runApply(c *cli.Context, s Streams) error {
 	if err := stopOnStructural(s, findings, spec); err != nil {
 		return err
 	}
+	allowed, err := consents(c)
+	if err != nil {
+		return err
+	}
+	stacks := map[string]string{}
+	for _, v := range spec.VirtualHosts {
+		stacks[v.Name] = v.Stack
+	}
+	release, err := job.lock(stacks, takenStacks(allowed))
+	if err != nil {
+		return err
+	}
+	defer release()
 	result, err := planLive(c.Context, c, spec, findings, job.client)
 	if err != nil {
 		return err
@@ -78,6 +91,7 @@ type applyJob struct {
 	client  *broker.Client
 	against string
 	timeout time.Duration
+	locks   *runLocks // nil: --no-lock
 }
 
 // newApplyJob reads the flags of a command that changes a broker.
@@ -136,6 +150,15 @@ func (j *applyJob) savedPlan(file specs.File) error {
 	if err != nil {
 		return err
 	}
+	stacks := map[string]string{}
+	for _, vhost := range saved.VirtualHosts() {
+		stacks[vhost] = saved.Stacks[vhost]
+	}
+	release, err := j.lock(stacks, takenStacks(allowed))
+	if err != nil {
+		return err
+	}
+	defer release()
 	records, why, err := readRecords(j.c.Context, j.client)
 	if err != nil {
 		return err
@@ -199,6 +222,9 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	if err := j.stillEmpty(result.plan); err != nil {
 		return err
 	}
+	if err := j.lockLost(); err != nil {
+		return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
+	}
 	keeper := newKeeper(j.client, result)
 	beginWriting(j.c.Context)
 	writer, err := j.client.Writer(j.c.Context, result.plan.VirtualHosts(), j.via)
@@ -206,6 +232,9 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		return brokerError(err)
 	}
 	defer writer.Close()
+	if err := j.virtualHosts(writer, result.plan, again); err != nil {
+		return err
+	}
 	if err := keeper.begin(j.c.Context); err != nil {
 		return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
 	}
@@ -220,6 +249,11 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	}
 	ctx, cancel := j.afterwards()
 	defer cancel()
+	if j.lockLost() != nil {
+		// Another run may have begun. What this one leaves recorded as pending is
+		// settled by the next.
+		return j.verify(done, again)
+	}
 	j.deleteVirtualHosts(ctx, result.plan, hosts, done)
 	if err := keeper.settle(ctx, done, result.state); err != nil {
 		return errors.Join(j.show(done, nil), fail(ExitPartial,
@@ -266,7 +300,9 @@ func (j *applyJob) verify(done *apply.Result, again func(context.Context) (*plan
 	if err := j.show(done, differences); err != nil {
 		return err
 	}
-	switch {
+	switch lost := j.lockLost(); {
+	case lost != nil:
+		return fail(ExitPartial, fmt.Errorf("stopped, what was begun is finished: %w\nanother run may be under way; run it again to finish the rest", lost))
 	case j.c.Context.Err() != nil:
 		return fail(ExitPartial, errors.New("interrupted; run apply again to finish the rest"))
 	case done.Status() == apply.NothingChanged:

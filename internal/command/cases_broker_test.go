@@ -143,9 +143,9 @@ func TestRowA25(t *testing.T) {
 			if !strings.Contains(r.err, "rabbitmq_delayed_message_exchange") {
 				t.Errorf("%v does not name the plugin:\n%s", command, r.err)
 			}
-		}
-		if w := api.Writes(); len(w) > 0 || amqp.Connections() > 0 {
-			t.Errorf("writes %v, AMQP connections %d", w, amqp.Connections())
+			if w := api.Writes(); len(w) > 0 || command[0] == "plan" && amqp.Connections() > 0 { // apply has a lock
+				t.Errorf("%v: writes %v, AMQP connections %d", command, w, amqp.Connections())
+			}
 		}
 		if len(liveQueues(t, b, vhost)) > 0 {
 			t.Error("something was declared")

@@ -54,6 +54,11 @@ func runDestroy(c *cli.Context, s Streams) error {
 	if d.allowed, err = consents(c); err != nil {
 		return err
 	}
+	release, err := d.lockAll()
+	if err != nil {
+		return err
+	}
+	defer release()
 	result, err := d.compare(c.Context)
 	if err != nil {
 		return err
@@ -75,6 +80,29 @@ type destroyJob struct {
 	allowed []plan.Consent
 }
 
+// lockAll locks the stack wherever it has recorded anything.
+func (d *destroyJob) lockAll() (release func(), err error) {
+	records, _, err := readRecords(d.c.Context, d.client)
+	if err != nil {
+		return nil, err
+	}
+	stacks := map[string]string{}
+	if records != nil { // compare says what is wrong
+		own, _ := records.Stack(d.stack)
+		for _, r := range own {
+			if d.inside(r.VirtualHost) {
+				stacks[r.VirtualHost] = d.stack
+			}
+		}
+	}
+	return d.lock(stacks, nil)
+}
+
+// inside applies --vhost.
+func (d *destroyJob) inside(vhost string) bool {
+	return !d.c.IsSet("vhost") || d.c.String("vhost") == vhost
+}
+
 // compare computes what is to be deleted, from what is recorded and what is there.
 func (d *destroyJob) compare(ctx context.Context) (*comparison, error) {
 	records, why, err := readRecords(ctx, d.client)
@@ -90,7 +118,7 @@ func (d *destroyJob) compare(ctx context.Context) (*comparison, error) {
 	}
 	stacks, names := map[string]string{}, []string{}
 	for _, r := range own {
-		if only := d.c.String("vhost"); !d.c.IsSet("vhost") || only == r.VirtualHost {
+		if d.inside(r.VirtualHost) {
 			stacks[r.VirtualHost] = d.stack
 			names = append(names, r.VirtualHost)
 		}
@@ -155,17 +183,18 @@ func (j *applyJob) deleteVirtualHost(ctx context.Context, c *plan.Change, stack 
 	if len(left) > 0 {
 		return fmt.Errorf("it is not empty: %s is in it", left[0])
 	}
+	j.locks.leave(c.Key.VirtualHost)
 	return j.client.DeleteVirtualHost(ctx, c.Key.VirtualHost)
 }
 
 // runFlags are the flags of commands that change a broker.
 func runFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
 		&cli.BoolFlag{Name: "skip-blocked", Usage: "carry out the rest when some changes are blocked"},
 		&cli.StringFlag{Name: "via", Usage: "declare over `PROTOCOL`: amqp, http, or auto (AMQP when it can be reached)", Value: "auto"},
 		&cli.IntFlag{Name: "parallel", Usage: "`N` changes at once", Value: 16},
 		&cli.BoolFlag{Name: "show-unmanaged", Usage: "list live objects that the spec does not name"},
 		formatFlag(render.Formats),
-	}
+	}, lockFlags()...)
 }

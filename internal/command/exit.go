@@ -31,9 +31,9 @@ var ExitMeanings = []struct {
 	{ExitFailure, "failure not named below, or the question was answered no"},
 	{ExitPending, "changes pending (plan --detailed-exitcode), missing or different (check, also after --wait)"},
 	{ExitFindings, "findings at error level"},
-	{ExitBlocked, "blocked by a safety rule, or a saved plan that is stale"},
+	{ExitBlocked, "blocked by a safety rule, a saved plan that is stale, or the lock not had in time"},
 	{ExitBroker, "broker unreachable, login or rights refused before the first write, not a management API, two different brokers"},
-	{ExitPartial, "partly applied: failure or interruption after the first write, or the read-back differs"},
+	{ExitPartial, "partly applied: failure, interruption or loss of the lock after the first write, or the read-back differs"},
 	{ExitUsage, "usage: unknown command or flag, no terminal to ask and no --yes"},
 }
 

@@ -45,7 +45,7 @@ func TestMissingRights(t *testing.T) {
 			t.Run(via, func(t *testing.T) {
 				vhost := b.VirtualHost(t)
 				spec := writeSpec(t, fmt.Sprintf(smallSpec, vhost))
-				user, password := b.User(t, vhost, "management", "^jobs\\.dead$", ".*", ".*")
+				user, password := b.User(t, vhost, "management", `^(jobs\.dead|rabbitctl\.lock:.*)$`, ".*", ".*")
 				r := runCommand(t, restricted(b, user, password), "apply", "--yes", "--via", via, spec)
 				r.want(t, 6)
 				if !strings.Contains(r.out, `failed: create queue "jobs"`) {
