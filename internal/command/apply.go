@@ -232,10 +232,14 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		return brokerError(err)
 	}
 	defer writer.Close()
-	if err := j.virtualHosts(writer, result.plan, again); err != nil {
+	made, err := j.virtualHosts(writer, result.plan, again)
+	if err != nil {
 		return err
 	}
 	if err := keeper.begin(j.c.Context); err != nil {
+		if made {
+			return fail(ExitPartial, fmt.Errorf("the new virtual hosts are there, nothing else was changed: %w", err))
+		}
 		return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
 	}
 	progress := newProgress(j.s)

@@ -155,8 +155,8 @@ func (j *applyJob) lockLost() error {
 
 // virtualHosts makes the virtual hosts that the plan makes, since a lock can only be
 // had in one that is there, takes their locks, and sees whether what was agreed to
-// is still what is to be done.
-func (j *applyJob) virtualHosts(writer broker.Writer, p *plan.Plan, again func(context.Context) (*plan.Plan, error)) error {
+// is still what is to be done. some says that it made any.
+func (j *applyJob) virtualHosts(writer broker.Writer, p *plan.Plan, again func(context.Context) (*plan.Plan, error)) (some bool, err error) {
 	var made []*plan.Change
 	for _, c := range p.Changes {
 		if c.Key.Kind == topology.KindVirtualHost && c.Action == plan.Create && len(c.Blocked) == 0 {
@@ -164,32 +164,32 @@ func (j *applyJob) virtualHosts(writer broker.Writer, p *plan.Plan, again func(c
 		}
 	}
 	if len(made) == 0 || j.locks == nil {
-		return nil
+		return false, nil
 	}
 	slices.SortFunc(made, func(a, b *plan.Change) int { return cmp.Compare(a.Key.VirtualHost, b.Key.VirtualHost) })
 	for i, c := range made {
 		if err := writer.Create(j.c.Context, c.After); err != nil {
 			if i == 0 {
-				return fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
+				return false, fail(ExitBroker, fmt.Errorf("nothing was changed: %w", err))
 			}
-			return fail(ExitPartial, err)
+			return true, fail(ExitPartial, err)
 		}
 		if err := j.locks.take(j.c.Context, c.Key.VirtualHost); err != nil {
 			status := ExitPartial
 			if errors.As(err, new(*broker.LockedError)) {
 				status = ExitBlocked
 			}
-			return fail(status, fmt.Errorf("%s was made, nothing else: %w", c.Key, err))
+			return true, fail(status, fmt.Errorf("%s was made, nothing else: %w", c.Key, err))
 		}
 	}
 	now, err := again(j.c.Context)
 	if err != nil {
-		return err
+		return true, fail(ExitPartial, fmt.Errorf("the new virtual hosts are there, nothing else was changed: %w", err))
 	}
 	if key, same := sameChanges(p, now); !same {
-		return fail(ExitBlocked, fmt.Errorf("the plan is stale: %s was changed by somebody else since it was made; the new virtual hosts are there, nothing else was changed\nrun it again", key))
+		return true, fail(ExitBlocked, fmt.Errorf("the plan is stale: %s was changed by somebody else since it was made; the new virtual hosts are there, nothing else was changed\nrun it again", key))
 	}
-	return nil
+	return true, nil
 }
 
 // sameChanges compares what two plans do to which object, but for virtual hosts and

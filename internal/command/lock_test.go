@@ -208,3 +208,38 @@ func TestKilledHolder(t *testing.T) {
 		runWith(t, b, "plan", "--detailed-exitcode", spec).want(t, 0)
 	})
 }
+
+// TestLocksOfSeveralVirtualHosts: all are locked before anything is done in one, and
+// those that were had are given back when another is not.
+func TestLocksOfSeveralVirtualHosts(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		first, second := b.VirtualHostNamed(t, "a"), b.VirtualHostNamed(t, "b")
+		spec := writeSpec(t, fmt.Sprintf(lockSpec, second)+"---\n"+fmt.Sprintf(lockSpec, first))
+		held := holdLock(t, b, second)
+		r := runWith(t, b, "apply", "--yes", "--lock-timeout", "1s", spec)
+		r.want(t, 4)
+		if b.HasQueue(t, first, "jobs") || !strings.Contains(r.err, second) {
+			t.Errorf("apply:\n%s%s", r.out, r.err)
+		}
+		holdLock(t, b, first).Close() // it is free
+		held.Close()
+		runWith(t, b, "apply", "--yes", spec).want(t, 0)
+		runWith(t, b, "plan", "--detailed-exitcode", spec).want(t, 0)
+	})
+}
+
+// TestHolderSeenByOthers: a user with no more than the tag management learns that
+// the lock is held, and not by whom when that is another user's connection.
+func TestHolderSeenByOthers(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		spec := writeSpec(t, fmt.Sprintf(lockSpec, vhost))
+		holdLock(t, b, vhost)
+		user, password := b.User(t, vhost, "management", ".*", ".*", ".*")
+		r := runCommand(t, restricted(b, user, password), "apply", "--yes", "--lock-timeout", "7s", spec)
+		r.want(t, 4)
+		if !strings.Contains(r.err, "held by another") || strings.Contains(r.err, "process") {
+			t.Errorf("apply:\n%s", r.err)
+		}
+	})
+}
