@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -58,6 +59,19 @@ func BenchmarkPolicies5000(b *testing.B) {
 		p.Definition = topology.Arguments{"dead-letter-exchange": "dlx"}
 	}
 	benchmark(b, Input{Desired: large(5000), Live: live}, 5000)
+}
+
+// BenchmarkDeletes5000: as many queues leave as stay, with what belongs to them.
+func BenchmarkDeletes5000(b *testing.B) {
+	in := Input{Desired: large(5000), Live: large(10000), Counts: map[topology.Key]Counts{}}
+	view := &ownership.View{Stack: "s", Ours: map[topology.Key]ownership.State{}}
+	none := int64(0)
+	for _, o := range in.Live.VirtualHosts[0].Objects() {
+		view.Ours[o.Key()] = ownership.Owned
+		in.Counts[o.Key()] = Counts{Messages: &none, Consumers: &none}
+	}
+	in.Owners = map[string]*ownership.View{"v": view}
+	benchmark(b, in, 15000)
 }
 
 // TestLinearInSize: a plan for 5,000 queues with one dead-letter exchange has a

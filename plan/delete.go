@@ -157,10 +157,10 @@ func (c *computation) judgeQueueDelete(change *Change, q *topology.Queue) {
 	if c.allows("delete", change.Key) {
 		return
 	}
-	allow := "or delete it with them: --allow delete=" + change.Key.Address()
+	allow := "or delete it with them: " + flagFor("--allow", "delete", change.Key)
 	switch {
 	case q.Type == topology.Stream:
-		change.block("not-empty", "delete it with what it holds: --allow delete="+change.Key.Address(),
+		change.block("not-empty", "delete it with what it holds: "+flagFor("--allow", "delete", change.Key),
 			"%s is a stream, which is never taken for empty", change.Key)
 		return
 	case counts.Messages == nil || counts.Consumers == nil:

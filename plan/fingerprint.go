@@ -68,6 +68,7 @@ type printedHost struct {
 	matched map[string][]*topology.Queue
 	// texts of queues with what acts on them are made once: a policy may match all.
 	texts map[string]string
+	index *topology.Index // made on first use
 	// then is the virtual host as the changes will leave it.
 	then *destinations
 }
@@ -200,8 +201,16 @@ func recordedAs(v *ownership.View, stack string, k topology.Key) string {
 // writeAttached writes the bindings that go with a deleted queue or exchange.
 func (h *printedHost) writeAttached(w io.Writer, k topology.Key) {
 	var names []string
-	for _, b := range h.host.Bindings {
-		if from, to := endKeys(b); from == k || to == k {
+	if h.index == nil {
+		h.index = h.host.Index()
+	}
+	switch k.Kind {
+	case topology.KindExchange:
+		for _, b := range slices.Concat(h.index.From[k.Name], h.index.To[topology.End{Type: topology.ToExchange, Name: k.Name}]) {
+			names = append(names, b.Key().Name)
+		}
+	case topology.KindQueue:
+		for _, b := range h.index.To[topology.End{Type: topology.ToQueue, Name: k.Name}] {
 			names = append(names, b.Key().Name)
 		}
 	}

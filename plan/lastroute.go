@@ -164,7 +164,7 @@ func (r *routes) blockLast(d *Change, w way) {
 	if w.user.Kind == topology.KindExchange {
 		what = "unroutable messages of"
 	}
-	d.block("last-route", "give them another way first, or agree that they are lost: --allow delete="+d.Key.Address(),
+	d.block("last-route", "give them another way first, or agree that they are lost: "+flagFor("--allow", "delete", d.Key),
 		"%s %s would go nowhere without it", what, w.user)
 }
 
@@ -188,7 +188,7 @@ func (r *routes) keepAttached(gone map[topology.Key]*Change) {
 			if gone[other] != nil && r.c.allows("delete", other) {
 				continue
 			}
-			d.block("binding-left", "delete the binding first, or let it go with it: --allow delete="+k.Address(),
+			d.block("binding-left", "delete the binding first, or let it go with it: "+flagFor("--allow", "delete", k),
 				"a binding that stays would go with it: %s", b.Key().Name)
 		}
 	}

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/ownership"
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -104,7 +106,7 @@ func (c *computation) blockForeign(h *host, change *Change) {
 	if other := h.owner.Others[k]; other != "" {
 		unlock := "change it where stack " + fmt.Sprintf("%q", other) + " is written"
 		if h.records() {
-			unlock += ", or take it over: --adopt " + k.Address()
+			unlock += ", or take it over: " + flagFor("--adopt", "", k)
 		}
 		change.block("owned-by-other-stack", unlock, "%s is recorded as stack %q's", k, other)
 		return
@@ -113,7 +115,7 @@ func (c *computation) blockForeign(h *host, change *Change) {
 		return // a generated policy belongs to whoever declares the queue
 	}
 	if h.records() {
-		change.block("not-owned", "make it the stack's: --adopt "+k.Address(),
+		change.block("not-owned", "make it the stack's: "+flagFor("--adopt", "", k),
 			"%s exists, differs and is not recorded as stack %q's: others may rely on it as it is", k, h.owner.Stack)
 	}
 }
@@ -133,3 +135,17 @@ func isPredeclared(o topology.Object) bool {
 	e, ok := o.(*topology.Exchange)
 	return ok && predeclared(e.Name)
 }
+
+// flagFor is the flag that consents to something, as it is typed in a shell.
+func flagFor(flag, action string, k topology.Key) string {
+	value := k.Address()
+	if action != "" {
+		value = action + "=" + value
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return !strings.ContainsRune(plainInShell, r) }) {
+		value = "'" + strings.ReplaceAll(text.Line(value), "'", `'\''`) + "'"
+	}
+	return flag + " " + value
+}
+
+const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"

@@ -244,7 +244,7 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	}
 	progress := newProgress(j.s)
 	objects, hosts := result.plan.WithoutVirtualHosts()
-	done, err := apply.Run(j.c.Context, objects, guard(secretWriter{writer, j.s}, j.client, result.plan), apply.Options{
+	done, err := apply.Run(j.c.Context, objects, guard(secretWriter{writer, j.s}, writer, j.client, result.plan), apply.Options{
 		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()

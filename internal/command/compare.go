@@ -197,7 +197,8 @@ func planCounted(ctx context.Context, in plan.Input, client *broker.Client) (*pl
 	return p, findings, nil
 }
 
-// counts reads message counts over AMQP. Where AMQP cannot be reached they stay
+// counts reads message counts over AMQP, and what waits to be dead-lettered from the
+// statistics. Where AMQP cannot be reached they stay
 // unknown, and unknown is never taken for empty.
 func counts(ctx context.Context, client *broker.Client, keys []topology.Key) (map[topology.Key]plan.Counts, error) {
 	byVHost := map[string][]string{}
@@ -210,7 +211,14 @@ func counts(ctx context.Context, client *broker.Client, keys []topology.Key) (ma
 		if err != nil && !broker.IsUnreachable(err) && !broker.IsAuth(err) {
 			return nil, err
 		}
+		waiting, err := client.DeadLettering(ctx, vhost)
+		if err != nil {
+			return nil, err
+		}
 		for name, n := range found {
+			if n.Messages != nil { // what is on its way to a dead-letter queue is lost with the rest
+				*n.Messages += waiting[name]
+			}
 			all[topology.Key{Kind: topology.KindQueue, VirtualHost: vhost, Name: name}] = plan.Counts{Messages: n.Messages, Consumers: n.Consumers}
 		}
 	}
