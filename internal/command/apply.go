@@ -179,6 +179,14 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		}
 		return fail(ExitBlocked, fmt.Errorf("the saved plan is stale, nothing was changed; since it was made these moved:%s\nplan again", b.String()))
 	}
+	if j.c.Bool("no-lock") {
+		for _, c := range saved.Changes {
+			if c.Action == plan.Delete && len(c.Blocked) == 0 {
+				return usagef("%s is to be deleted, which needs the lock: leave --no-lock away", c.Key)
+			}
+		}
+		saved.Stacks = nil // nothing is recorded
+	}
 	again := func(ctx context.Context) (*plan.Plan, error) {
 		state, err := j.client.Read(ctx, saved.VirtualHosts(), broker.ReadOptions{})
 		if err != nil {

@@ -43,6 +43,9 @@ func runDestroy(c *cli.Context, s Streams) error {
 	if !ownership.StackName.MatchString(stack) {
 		return usagef("%q is not the name of a stack: 1 to 60 of the characters a-z 0-9 . _ -", stack)
 	}
+	if c.Bool("no-lock") {
+		return usagef("destroy needs the lock: leave --no-lock away")
+	}
 	job, err := newApplyJob(c, s)
 	if err != nil {
 		return err

@@ -42,6 +42,16 @@ func owners(stacks map[string]string, records *ownership.Records, why string, ta
 	return views
 }
 
+// withoutLock has nothing recorded or deleted: only under the lock it is known what a
+// run makes itself.
+func withoutLock(views map[string]*ownership.View) {
+	for _, v := range views {
+		if v.Stack != "" && v.Why == "" {
+			v.Why = "that needs the lock, and --no-lock does without"
+		}
+	}
+}
+
 // recordFindings are about records that somebody has edited: they are left as they
 // are, and nothing that they may speak of is deleted.
 func recordFindings(stacks map[string]string, records *ownership.Records) diag.List {

@@ -284,3 +284,22 @@ func TestCase63(t *testing.T) {
 		}
 	})
 }
+
+// TestWithoutLock: nothing is recorded or deleted, and what is the stack's is listed.
+func TestWithoutLock(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := b.VirtualHost(t)
+		out := t.TempDir() + "/plan.json"
+		runWith(t, b, "apply", "--yes", stackSpec(t, "shop", vhost, "exchanges: {x: {type: fanout}}")).want(t, 0)
+		spec := stackSpec(t, "shop", vhost, "exchanges: {y: {type: fanout}}")
+		runWith(t, b, "plan", "--out", out, spec).want(t, 0)
+		runWith(t, b, "apply", "--yes", "--no-lock", out).want(t, 64)
+		r := runWith(t, b, "apply", "--yes", "--no-lock", spec)
+		r.want(t, 0)
+		if !strings.Contains(r.out, `left behind: exchange "x"`) || !strings.Contains(r.out, "--no-lock does without") {
+			t.Errorf("apply: %s%s", r.out, r.err)
+		}
+		wantRecorded(t, b, "shop", vhost, "exchange/x")
+		runWith(t, b, "destroy", "--yes", "--no-lock", "shop").want(t, 64)
+	})
+}

@@ -147,6 +147,9 @@ func planLive(ctx context.Context, c *cli.Context, spec *specs.Spec, findings di
 		stacks[v.Name] = v.Stack
 	}
 	in.Owners = owners(stacks, records, why, takenStacks(in.Allowed))
+	if c.Bool("no-lock") {
+		withoutLock(in.Owners)
+	}
 	findings = append(slices.Clone(findings), recordFindings(stacks, records)...)
 	result, err := compare(ctx, spec, findings, fromBroker(client, in.Owners), in, client)
 	if err != nil {
