@@ -8,7 +8,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// Contents lists what is in a virtual host, those of connections too, but
+// Contents lists what is in a virtual host, queues of connections too, but
 // permissions, exchanges that every virtual host has, and the lock of the stack.
 func (c *Client) Contents(ctx context.Context, vhost, stack string) ([]topology.Key, error) {
 	state, err := c.Read(ctx, []string{vhost}, ReadOptions{Parameters: true})
@@ -25,9 +25,19 @@ func (c *Client) Contents(ctx context.Context, vhost, stack string) ([]topology.
 		switch {
 		case k.Kind == topology.KindVirtualHost:
 		case k.Kind == topology.KindExchange && (k.Name == "" || strings.HasPrefix(k.Name, "amq.")):
-		case k.Kind == topology.KindQueue && k.Name == topology.LockPrefix+stack:
 		default:
 			keys = append(keys, k)
+		}
+	}
+	// Read leaves locks out: the run of another stack is under way there.
+	var queues []queueEntry
+	path := "queues/" + escape(vhost) + "?disable_stats=true"
+	if err := c.get(ctx, path, &queues); err != nil {
+		return nil, named(err, vhostSentence("list the queues of %s", vhost), topology.Key{})
+	}
+	for _, q := range queues {
+		if q.Name != nil && strings.HasPrefix(*q.Name, topology.LockPrefix) && *q.Name != topology.LockPrefix+stack {
+			keys = append(keys, queueKey(vhost, *q.Name))
 		}
 	}
 	return keys, nil
