@@ -271,6 +271,9 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		return errors.Join(j.show(done, nil), fail(ExitPartial,
 			fmt.Errorf("the changes were made, but what the stack owns could not be recorded: %w\nrun apply again", err)))
 	}
+	if n := len(result.plan.Adopt); n > 0 {
+		fmt.Fprintf(j.s.Err, "recorded %s that %s there already\n", text.Plural(n, "object", "objects"), map[bool]string{true: "was", false: "were"}[n == 1])
+	}
 	return j.verify(done, again)
 }
 

@@ -151,7 +151,11 @@ policies: {cap: {pattern: "^tmp", apply_to: queues, definition: {max-length: 9}}
 		if !strings.Contains(r.out, `adopt: queue "jobs"`) || !strings.Contains(r.out, "2 to adopt") {
 			t.Errorf("plan: %s", r.out)
 		}
-		runWith(t, b, "apply", "--yes", "--adopt", "queue/*", spec).want(t, 0)
+		r = runWith(t, b, "apply", "--yes", "--adopt", "queue/*", spec)
+		r.want(t, 0)
+		if !strings.Contains(r.err, "recorded 2 objects that were there already") {
+			t.Errorf("apply: %s%s", r.out, r.err)
+		}
 		wantRecorded(t, b, "shop", vhost, "policy/cap", "queue/jobs", "binding/orders => queue jobs [a]")
 		secondPlanIsEmpty(t, b, spec)
 		// What is not adopted stays when it leaves the spec.
