@@ -213,7 +213,7 @@ var policyHidden = Rule{
 	},
 }
 
-// hides says where a policy is hidden: an error when it acts nowhere.
+// hides says where a policy is hidden: an error when it can act nowhere.
 func hides(hidden *topology.Policy, where []matched, acts bool) problem {
 	var names, lost []string
 	var by *topology.Policy
@@ -243,7 +243,8 @@ func hides(hidden *topology.Policy, where []matched, acts bool) problem {
 		on = quoted(names[:shownNames], ",") + " and more"
 	}
 	b := problemf("%s is hidden by %s on %s: %s has no effect there", policyName(hidden), policyName(by), on, what)
-	if !acts {
+	if !acts && by.Pattern == hidden.Pattern && (by.ApplyTo == hidden.ApplyTo || by.ApplyTo == "" || by.ApplyTo == "all") {
+		// Objects that the spec does not name cannot change that.
 		b = problemf("%s is hidden by %s on everything that it matches: %s has no effect", policyName(hidden), policyName(by), what).as(diag.Error)
 	}
 	b.related = related(by.Position, policyName(by))

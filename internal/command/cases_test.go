@@ -206,6 +206,11 @@ var offlineCases = []offlineCase{
 		want: []string{"warning 4 policy-hidden"}, says: []string{`policy "a" is hidden by policy "b" on "tmp.1": max-length`},
 	},
 	{
+		name: "case 25: as it was reported",
+		spec: "queues: {tmp.1: {type: classic}}\npolicies:\n  a: {pattern: .*, definition: {max-length: 1000}}\n  b: {pattern: ^tmp, priority: 1, definition: {expires: 60000}}",
+		want: []string{"warning 4 policy-hidden"}, says: []string{`policy "a" is hidden by policy "b" on "tmp.1": max-length`},
+	},
+	{
 		name: "case 25: equal priorities",
 		spec: "queues: {tmp.1: {type: classic}}\npolicies:\n  a: {pattern: .*, definition: {max-length: 1000}}\n  b: {pattern: ^tmp, definition: {expires: 60000}}",
 		want: []string{"error 4 policy-priority-tie"},
