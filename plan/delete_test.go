@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -138,4 +139,52 @@ func TestDeletesComeLast(t *testing.T) {
 			return c != p.Changes[0]
 		})
 	})
+}
+
+// TestSavedOwnership: deletes, what is adopted and the stacks survive a saved plan; a
+// stack's name that is none is refused.
+func TestSavedOwnership(t *testing.T) {
+	host := &topology.VirtualHost{Name: "v", Exchanges: []*topology.Exchange{
+		{VirtualHost: "v", Name: "x", Type: "fanout", Durable: true}, {VirtualHost: "v", Name: "y", Type: "fanout", Durable: true},
+	}}
+	wanted := &topology.VirtualHost{Name: "v", Exchanges: host.Exchanges[:1]}
+	view := &ownership.View{Stack: "s", Ours: map[topology.Key]ownership.State{host.Exchanges[1].Key(): ownership.Owned}}
+	in := Input{
+		Desired: &topology.Topology{VirtualHosts: []*topology.VirtualHost{wanted}},
+		Live:    &topology.Topology{VirtualHosts: []*topology.VirtualHost{host}}, Server: Server{Version: versions[2]},
+		Owners: map[string]*ownership.View{"v": view}, Allowed: []Consent{{Action: "adopt", Kind: topology.KindExchange, Name: "*"}},
+	}
+	p, _ := Compute(in)
+	data, err := Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := Unmarshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(saved.Changes) != 1 || saved.Changes[0].Action != Delete || len(saved.Adopt) != 1 || saved.Stacks["v"] != "s" {
+		t.Fatalf("%s", data)
+	}
+	if moved := Moved(saved, in.Live, in.Owners); len(moved) != 0 {
+		t.Errorf("moved: %v", moved)
+	}
+	for name, owners := range map[string]map[string]*ownership.View{
+		"not read":  nil,
+		"forgotten": {"v": {Stack: "s"}},
+		"another's": {"v": {Stack: "s", Ours: view.Ours, Others: map[topology.Key]string{host.Exchanges[1].Key(): "t"}}},
+	} {
+		if moved := Moved(saved, in.Live, owners); len(moved) != 1 {
+			t.Errorf("%s: moved %v", name, moved)
+		}
+	}
+	if left := Remaining(saved, in.Live, in.Server); len(left.Changes) != 1 {
+		t.Errorf("remaining: %v", left.Changes)
+	}
+	if left := Remaining(saved, Predict(in.Live, saved), in.Server); len(left.Changes) != 0 {
+		t.Errorf("remaining after it: %v", left.Changes)
+	}
+	if _, err := Unmarshal([]byte(strings.Replace(string(data), `"v": "s"`, `"v": "S/"`, 1))); err == nil {
+		t.Error("a stack's name that is none was taken")
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -246,6 +247,11 @@ func Unmarshal(data []byte) (*Plan, error) {
 			return nil, fmt.Errorf("rabbitmq_version: %w", err)
 		}
 		p.Server.Version = v
+	}
+	for vhost, stack := range in.Stacks {
+		if !ownership.StackName.MatchString(stack) {
+			return nil, fmt.Errorf("stacks: %q of virtual host %q is not the name of a stack", stack, vhost)
+		}
 	}
 	for i, c := range in.Changes {
 		change, err := decodeChange(c)

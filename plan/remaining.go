@@ -15,8 +15,11 @@ func (p *Plan) VirtualHosts() []string {
 	for _, n := range p.Notes {
 		names = append(names, n.Key.VirtualHost)
 	}
-	for _, k := range p.Unmanaged {
+	for _, k := range slices.Concat(p.Unmanaged, p.LeftBehind, p.Adopt) {
 		names = append(names, k.VirtualHost)
+	}
+	for name := range p.Stacks { // their records are kept, also where nothing changes
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -200,12 +200,6 @@ func (r *keeper) review(vhost string, c *ownership.Changes, state *broker.State)
 	if r.now[vhost] == nil || state == nil {
 		return
 	}
-	there := map[topology.Key]bool{}
-	if v := state.Topology.VirtualHost(vhost); v != nil {
-		for _, o := range v.Objects() {
-			there[o.Key()] = true
-		}
-	}
 	touched := map[topology.Key]bool{}
 	changed := false
 	for _, change := range r.plan.Changes {
@@ -217,6 +211,14 @@ func (r *keeper) review(vhost string, c *ownership.Changes, state *broker.State)
 			c.Gone = slices.AppendSeq(c.Gone, maps.Keys(r.now[vhost].Objects))
 		}
 		return
+	}
+	v := state.Topology.VirtualHost(vhost)
+	if v == nil {
+		return // it was not read
+	}
+	there := map[topology.Key]bool{}
+	for _, o := range v.Objects() {
+		there[o.Key()] = true
 	}
 	for k, s := range r.now[vhost].Objects {
 		_, unknown := state.Unknown[k.Kind]

@@ -131,3 +131,27 @@ func TestCase58(t *testing.T) {
 		wantRecorded(t, b, "case58", vhost, "exchange/y")
 	})
 }
+
+// TestSavedPlanOfSeveralHosts: what is recorded in a virtual host in which a saved
+// plan changes nothing stays so, and a plan that only adopts does that.
+func TestSavedPlanOfSeveralHosts(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		changed, quiet := b.VirtualHost(t), b.VirtualHost(t)
+		out := t.TempDir() + "/plan.json"
+		text := "exchanges: {x: {type: fanout}%s}"
+		first := []string{stackSpec(t, "several", changed, "exchanges: {x: {type: fanout}}"), stackSpec(t, "several", quiet, "exchanges: {x: {type: fanout}}")}
+		runWith(t, b, "apply", "--yes", first[0], first[1]).want(t, 0)
+		more := stackSpec(t, "several", changed, strings.ReplaceAll(text, "%s", ", y: {type: fanout}"))
+		runWith(t, b, "plan", "--out", out, more, first[1]).want(t, 0)
+		runWith(t, b, "apply", "--yes", out).want(t, 0)
+		wantRecorded(t, b, "several", changed, "exchange/x", "exchange/y")
+		wantRecorded(t, b, "several", quiet, "exchange/x")
+
+		b.DeclareExchange(t, quiet, "there", "fanout", nil)
+		adopting := stackSpec(t, "several", quiet, strings.ReplaceAll(text, "%s", ", there: {type: fanout}"))
+		runWith(t, b, "plan", "--adopt", "exchange/there", "--out", out, more, adopting).want(t, 0)
+		runWith(t, b, "apply", "--yes", out).want(t, 0)
+		wantRecorded(t, b, "several", changed, "exchange/x", "exchange/y")
+		wantRecorded(t, b, "several", quiet, "exchange/x", "exchange/there")
+	})
+}
