@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
+	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -315,4 +317,31 @@ func TestNodeLossTakesClassicQueues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPatternWithoutAnchors: policy-not-anchored (case 27). All queues whose names
+// hold the pattern are capped.
+func TestPatternWithoutAnchors(t *testing.T) {
+	onBrokers(t, func(t *testing.T, b *brokertest.Broker, vhost string) {
+		pol := policyOf("queues", "orders", args{"max-length": int64(1)})
+		names := []string{"orders", "orders.debug", "my-orders"}
+		objects := []topology.Object{pol}
+		for _, name := range names {
+			objects = append(objects, named(name, classic, nil))
+		}
+		live := makeAll(t, b, vhost, objects...)
+		for _, name := range names {
+			b.Publish(t, vhost, "", name, 3)
+			b.AwaitDepth(t, vhost, name, 1, 10*time.Second)
+		}
+		version, err := catalog.ParseVersion(b.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		desired := hostOf([]topology.Object{pol, objects[1]})
+		found := of(Check(Input{Topology: desired, Live: live, Versions: []catalog.Version{version}}), "policy-not-anchored")
+		if len(found) != 1 || !strings.Contains(found[0], "3 objects") || !strings.Contains(found[0], "2 not in the spec") {
+			t.Errorf("found %q", found)
+		}
+	})
 }

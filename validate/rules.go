@@ -46,6 +46,7 @@ var Rules = []Rule{
 	policyPriorityTie,
 	policyOverGenerated,
 	policyHidden,
+	policyNotAnchored,
 	policiesSlow,
 	policyRepeatsArguments,
 
