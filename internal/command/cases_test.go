@@ -253,7 +253,7 @@ var offlineCases = []offlineCase{
 
 // TestCasesOffline: each finding with its line, and the exit status.
 func TestCasesOffline(t *testing.T) {
-	for _, c := range offlineCases {
+	for _, c := range slices.Concat(offlineCases, flowCases) {
 		t.Run(c.name, func(t *testing.T) {
 			spec := writeSpec(t, "version: 1\n"+c.spec+"\n")
 			found, r := judged(t, append(c.args, spec)...)
