@@ -26,6 +26,7 @@ func (c *computation) judge(h *host) {
 			c.judgeEffective(h, q)
 		}
 	}
+	c.judgeHidden(h)
 }
 
 // step is one change of a policy, in plan order.
