@@ -106,23 +106,23 @@ func (d *definitions) parse() bool {
 func (d *definitions) section(key string, value json.RawMessage, at topology.Position) bool {
 	switch key {
 	case "queues":
-		d.queues = append(d.queues, list[queueEntry](d, key, value, at)...)
+		d.queues = append(d.queues, entries[queueEntry](d, key, value, at)...)
 	case "exchanges":
-		d.exchanges = append(d.exchanges, list[exchangeEntry](d, key, value, at)...)
+		d.exchanges = append(d.exchanges, entries[exchangeEntry](d, key, value, at)...)
 	case "bindings":
-		d.bindings = append(d.bindings, list[bindingEntry](d, key, value, at)...)
+		d.bindings = append(d.bindings, entries[bindingEntry](d, key, value, at)...)
 	case "policies":
-		d.policies = append(d.policies, list[policyEntry](d, key, value, at)...)
+		d.policies = append(d.policies, entries[policyEntry](d, key, value, at)...)
 	case "vhosts":
-		d.vhosts = append(d.vhosts, list[vhostEntry](d, key, value, at)...)
+		d.vhosts = append(d.vhosts, entries[vhostEntry](d, key, value, at)...)
 	case "parameters":
-		d.parameters = append(d.parameters, list[parameterEntry](d, key, value, at)...)
+		d.parameters = append(d.parameters, entries[parameterEntry](d, key, value, at)...)
 	case "permissions":
-		d.permissions = append(d.permissions, list[permissionEntry](d, key, value, at)...)
+		d.permissions = append(d.permissions, entries[permissionEntry](d, key, value, at)...)
 	case "topic_permissions":
-		d.topic = append(d.topic, list[permissionEntry](d, key, value, at)...)
+		d.topic = append(d.topic, entries[permissionEntry](d, key, value, at)...)
 	case "global_parameters":
-		d.global = append(d.global, list[parameterEntry](d, key, value, at)...)
+		d.global = append(d.global, entries[parameterEntry](d, key, value, at)...)
 	case "rabbitmq_version", "rabbit_version":
 		d.version = cmp.Or(d.version, d.text(key, value, at))
 		return false
@@ -156,13 +156,17 @@ func (d *definitions) text(key string, value json.RawMessage, at topology.Positi
 func (d *definitions) into(v any, what string, value json.RawMessage, at topology.Position) bool {
 	err := json.Unmarshal(value, v)
 	if err != nil {
-		d.problem("definitions-type", at, fmt.Sprintf("%s: %s", what, typeProblem(err)), "Export the definitions again, or correct the value.")
+		d.wrongType(what, err, at)
 	}
 	return err == nil
 }
 
-// list reads a list of entries one by one, so that one bad entry is one finding.
-func list[T any](d *definitions, key string, value json.RawMessage, at topology.Position) []entry[T] {
+func (d *definitions) wrongType(what string, err error, at topology.Position) {
+	d.problem("definitions-type", at, fmt.Sprintf("%s: %s", what, typeProblem(err)), "Export the definitions again, or correct the value.")
+}
+
+// entries reads a list of entries one by one, so that one bad entry is one finding.
+func entries[T any](d *definitions, key string, value json.RawMessage, at topology.Position) []entry[T] {
 	var all []entry[T]
 	if string(value) == "null" {
 		return nil

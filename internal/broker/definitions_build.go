@@ -203,10 +203,10 @@ func (b *builder) buildParameters() {
 		}
 		g := b.in(e.value.VHost)
 		switch e.value.Component {
-		case "operator_policy":
-			var p policyEntry
-			if raw, err := json.Marshal(jsonValue(e.value.Value.value)); err == nil && b.into(&p, "operator policy", raw, e.at) {
-				p.Name, p.VHost = e.value.Name, e.value.VHost
+		case operatorPolicies:
+			if p, err := operatorPolicy(e.value); err != nil {
+				b.wrongType("operator policy", err, e.at)
+			} else {
 				b.policyOf(entry[policyEntry]{p, e.at}, true)
 			}
 		case "vhost-limits":

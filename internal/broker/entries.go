@@ -82,6 +82,13 @@ type (
 	}
 )
 
+// complete: an entry without it is none of RabbitMQ's.
+func (e queueEntry) complete() bool     { return e.Name != nil }
+func (e exchangeEntry) complete() bool  { return e.Name != nil }
+func (e bindingEntry) complete() bool   { return e.Source != nil && e.Destination != nil }
+func (e policyEntry) complete() bool    { return e.Name != nil }
+func (e parameterEntry) complete() bool { return e.Name != nil }
+
 // arguments is a table in canonical form. The API writes an empty one as {} or
 // [], definitions may leave it out.
 type arguments topology.Arguments

@@ -131,7 +131,7 @@ func TestNotAManagementAPI(t *testing.T) {
 		{"queues object", only("/api/queues/%2F", `{"items":[]}`), "another form"},
 		{"queues without names", only("/api/queues/%2F", `[{"id":1}]`), "without a name"},
 		{"queues page", only("/api/queues/%2F", `<html>`), "a web page"},
-		{"no exchanges", only("/api/exchanges/%2F", `[]`), "without a name"},
+		{"no exchanges", only("/api/exchanges/%2F", `[]`), "no exchanges"},
 		{"bindings cut", only("/api/bindings/%2F", `[{"source":"x"`), "another form"},
 		{"vhosts strange", only("/api/vhosts", `[{}]`), "without a name"},
 		{"policies strange", only("/api/policies/%2F", `[{"name":"p","definition":[1]}]`), "another form"},

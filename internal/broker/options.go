@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -69,6 +70,8 @@ type Client struct {
 	policies mutex
 	// loggedIn is closed after a first login that worked.
 	loggedIn *once
+	// limited: the user has been found to be no administrator.
+	limited atomic.Bool
 }
 
 // login is one set of credentials.

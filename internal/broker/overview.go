@@ -22,6 +22,8 @@ type Overview struct {
 	Listeners []Listener
 	// DefaultQueueType is the node's own default (4.x); empty: not told.
 	DefaultQueueType topology.QueueType
+	// Queues counts those of the virtual hosts that the user sees.
+	Queues int
 }
 
 // Listener is a port of a node.
@@ -34,19 +36,32 @@ type Listener struct {
 // Overview reads /api/overview, which needs the tag management. Anything but a
 // management API is ErrNotManagementAPI.
 func (c *Client) Overview(ctx context.Context) (*Overview, error) {
+	return c.overview(ctx, "overview")
+}
+
+// glance is the overview without listeners and statistics, which cost 4.3 five times
+// as long.
+func (c *Client) glance(ctx context.Context) (*Overview, error) {
+	return c.overview(ctx, "overview?disable_stats=true")
+}
+
+func (c *Client) overview(ctx context.Context, path string) (*Overview, error) {
 	const op = "read the overview of the broker"
 	var answer struct {
-		Version       string                  `json:"rabbitmq_version"`
-		Cluster       string                  `json:"cluster_name"`
-		Node          string                  `json:"node"`
-		Types         []struct{ Name string } `json:"exchange_types"`
-		DefaultType   string                  `json:"default_queue_type"`
+		Version     string                  `json:"rabbitmq_version"`
+		Cluster     string                  `json:"cluster_name"`
+		Node        string                  `json:"node"`
+		Types       []struct{ Name string } `json:"exchange_types"`
+		DefaultType string                  `json:"default_queue_type"`
+		Totals      struct {
+			Queues json.Number `json:"queues"`
+		} `json:"object_totals"`
 		ListenerPorts []struct {
 			Node, Protocol string
 			Port           json.Number
 		} `json:"listeners"`
 	}
-	err := c.get(ctx, "overview", &answer)
+	err := c.get(ctx, path, &answer)
 	if e, ok := as(err); ok && e.class == refused && e.Status == 404 {
 		// A JSON 404 of another program: the API has an overview since 2.0.
 		err = notManagement(e, "no /api/overview")
@@ -60,6 +75,9 @@ func (c *Client) Overview(ctx context.Context) (*Overview, error) {
 		return nil, named(notManagement(e, "JSON without a RabbitMQ version and exchange types"), op, topology.Key{})
 	}
 	o := &Overview{Version: version, ClusterName: answer.Cluster, Node: answer.Node, DefaultQueueType: queueType(answer.DefaultType)}
+	if n, err := answer.Totals.Queues.Int64(); err == nil {
+		o.Queues = int(n)
+	}
 	for _, t := range answer.Types {
 		o.ExchangeTypes = append(o.ExchangeTypes, t.Name)
 	}

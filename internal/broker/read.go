@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -19,7 +18,6 @@ type State struct {
 	ClusterName string
 	// ExchangeTypes are those the broker has; nil: unknown, as for a file.
 	ExchangeTypes []string
-	Listeners     []Listener
 	// Topology has the virtual hosts that were asked for and are there, in the
 	// order of their names. The default exchange and its bindings are not in it.
 	Topology *topology.Topology
@@ -29,7 +27,7 @@ type State struct {
 	// Unknown says why objects of a kind could not be read: they may exist.
 	Unknown map[topology.Kind]string
 	// LeftOut are exclusive and server-named queues, which belong to connections,
-	// and their bindings.
+	// and their bindings; of a broker all of them only with ReadOptions.LeftOut.
 	LeftOut []topology.Object
 }
 
@@ -43,26 +41,66 @@ type ReadOptions struct {
 	Parameters bool
 	// Permissions are permissions and topic permissions (tag administrator).
 	Permissions bool
+	// LeftOut asks for all of State.LeftOut. The broker's definitions lack exclusive
+	// queues, so that the dearer lists are read.
+	LeftOut bool
+}
+
+// Beginning is what every read begins with, asked for in the background: what the
+// broker says of itself and its virtual hosts.
+type Beginning struct {
+	client   *Client
+	overview func() (*Overview, error)
+	vhosts   func() (map[string]vhostEntry, error)
+}
+
+// Begin begins a read without waiting, so that there is time to read specs. It
+// serves one read.
+func (c *Client) Begin(ctx context.Context) *Beginning {
+	return &Beginning{
+		client:   c,
+		overview: Background(func() (*Overview, error) { return c.glance(ctx) }),
+		vhosts:   Background(func() (map[string]vhostEntry, error) { return c.virtualHosts(ctx) }),
+	}
+}
+
+// Background starts f and returns a function that waits for its result. A panic of
+// f is one of whoever waits: alone in a goroutine it would end the program with a
+// status that means something else.
+func Background[T any](f func() (T, error)) func() (T, error) {
+	wait := sync.OnceValues(f)
+	go func() {
+		defer func() { _ = recover() }()
+		_, _ = wait()
+	}()
+	return wait
+}
+
+// Read reads the named virtual hosts, see Beginning.Read.
+func (c *Client) Read(ctx context.Context, vhosts []string, o ReadOptions) (*State, error) {
+	return c.Begin(ctx).Read(ctx, vhosts, o)
 }
 
 // Read reads the named virtual hosts. It needs the tag management and any
-// permission in them. The number of requests is 2 + 5 for each virtual host, plus
-// what ReadOptions cost, never one for each object; two run at a time, since a
-// broker answers each on one core.
-func (c *Client) Read(ctx context.Context, vhosts []string, o ReadOptions) (*State, error) {
-	overview, err := c.Overview(ctx)
+// permission in them. The number of requests is 2 + 2 for each virtual host for
+// an administrator on 4.3 and later; else 2 + 5, or 2 + 4 and one for each exchange
+// where that costs the broker less (see lists); plus what ReadOptions cost. It is
+// never one for each queue. Two run at a time, since a broker answers each on one
+// core.
+func (b *Beginning) Read(ctx context.Context, vhosts []string, o ReadOptions) (*State, error) {
+	overview, err := b.overview()
 	if err != nil {
 		return nil, err
 	}
 	// The list comes first: asked for the objects of a virtual host that is not
 	// there, 3.10 and 4.0 answer 401 and 4.3 404.
-	entries, err := c.virtualHosts(ctx)
+	entries, err := b.vhosts()
 	if err != nil {
 		return nil, err
 	}
 	s := &State{
 		Version: overview.Version, ClusterName: overview.ClusterName, ExchangeTypes: overview.ExchangeTypes,
-		Listeners: overview.Listeners, Topology: &topology.Topology{}, Unknown: map[topology.Kind]string{},
+		Topology: &topology.Topology{}, Unknown: map[topology.Kind]string{},
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(vhosts)))
 	var there []*gathered
@@ -83,22 +121,21 @@ func (c *Client) Read(ctx context.Context, vhosts []string, o ReadOptions) (*Sta
 	if len(there) == 0 {
 		return s, nil
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2)
-	lists := make([]lists, len(there))
+	r := newReading(ctx, b.client, overview)
+	all := make([]*answers, len(there))
 	for i, g := range there {
-		lists[i].read(ctx, c, group, g.vhost.Name)
+		all[i] = r.read(g, o.LeftOut)
 	}
 	var extra extras
-	extra.read(ctx, c, group, o)
-	if err := group.Wait(); err != nil {
+	extra.read(r, o)
+	if err := r.group.Wait(); err != nil {
 		return nil, err
 	}
-	for i, g := range there {
-		lists[i].fill(g)
-		extra.fill(g)
-		s.Topology.VirtualHosts = append(s.Topology.VirtualHosts, g.done())
-		s.LeftOut = append(s.LeftOut, g.leftOut...)
+	for _, a := range all {
+		a.fill()
+		extra.fill(a.gathered)
+		s.Topology.VirtualHosts = append(s.Topology.VirtualHosts, a.done())
+		s.LeftOut = append(s.LeftOut, a.leftOut...)
 	}
 	extra.explain(s.Unknown)
 	return s, nil
@@ -121,72 +158,6 @@ func (c *Client) virtualHosts(ctx context.Context) (map[string]vhostEntry, error
 	return byName, nil
 }
 
-// lists are the answers for one virtual host.
-type lists struct {
-	queues    []queueEntry
-	exchanges []exchangeEntry
-	bindings  []bindingEntry
-	policies  []policyEntry
-	operator  []policyEntry
-}
-
-// read starts the requests. Statistics are off: they cost 4 to 16 times as much
-// and are stale. Pages are never asked for: each costs a whole listing.
-func (l *lists) read(ctx context.Context, c *Client, group *errgroup.Group, vhost string) {
-	for _, one := range []struct {
-		what, path string
-		into       any
-		complete   func() bool
-	}{
-		{"queues", "queues/" + escape(vhost) + "?disable_stats=true", &l.queues, func() bool {
-			return !slices.ContainsFunc(l.queues, func(e queueEntry) bool { return e.Name == nil })
-		}},
-		{"bindings", "bindings/" + escape(vhost), &l.bindings, func() bool {
-			return !slices.ContainsFunc(l.bindings, func(e bindingEntry) bool { return e.Source == nil || e.Destination == nil })
-		}},
-		{"exchanges", "exchanges/" + escape(vhost), &l.exchanges, func() bool {
-			// Every virtual host has the default exchange and those of amq.*.
-			return len(l.exchanges) > 0 && !slices.ContainsFunc(l.exchanges, func(e exchangeEntry) bool { return e.Name == nil })
-		}},
-		{"policies", "policies/" + escape(vhost), &l.policies, func() bool {
-			return !slices.ContainsFunc(l.policies, func(e policyEntry) bool { return e.Name == nil })
-		}},
-		{"operator policies", "operator-policies/" + escape(vhost), &l.operator, func() bool {
-			return !slices.ContainsFunc(l.operator, func(e policyEntry) bool { return e.Name == nil })
-		}},
-	} {
-		group.Go(func() error {
-			err := c.get(ctx, one.path, one.into)
-			if err == nil && !one.complete() {
-				err = strange(one.path, "entries without a name")
-			}
-			return named(err, vhostSentence("list the "+one.what+" of %s", vhost), topology.Key{})
-		})
-	}
-}
-
-func strange(path, what string) error {
-	return notManagement(&Error{Via: ViaHTTP, Step: "GET /api/" + path, Status: 200}, what)
-}
-
-func (l *lists) fill(g *gathered) {
-	for _, e := range l.queues {
-		g.queue(e, g.vhost.DefaultQueueType, topology.Position{})
-	}
-	for _, e := range l.exchanges {
-		g.exchange(e, topology.Position{})
-	}
-	for _, e := range l.bindings {
-		g.binding(e, topology.Position{})
-	}
-	for _, e := range l.policies {
-		g.policy(e, false, topology.Position{})
-	}
-	for _, e := range l.operator {
-		g.policy(e, true, topology.Position{})
-	}
-}
-
 // extras are the answers for all virtual hosts together. A refusal for lack of
 // rights means that the kind is unknown, not that there is nothing.
 type extras struct {
@@ -198,7 +169,7 @@ type extras struct {
 	limitsErr, parametersErr, permissionsErr, topicErr error
 }
 
-func (x *extras) read(ctx context.Context, c *Client, group *errgroup.Group, o ReadOptions) {
+func (x *extras) read(r *reading, o ReadOptions) {
 	for _, one := range []struct {
 		wanted     bool
 		what, path string
@@ -214,8 +185,8 @@ func (x *extras) read(ctx context.Context, c *Client, group *errgroup.Group, o R
 			*one.denied = errNotAsked
 			continue
 		}
-		group.Go(func() error {
-			err := named(c.get(ctx, one.path, one.into), "list the "+one.what, topology.Key{})
+		r.group.Go(func() error {
+			err := named(r.get(one.path, one.into), "list the "+one.what, topology.Key{})
 			if IsAuth(err) {
 				*one.denied = err
 				return nil
@@ -262,4 +233,8 @@ func (x *extras) explain(unknown map[topology.Kind]string) {
 	if x.limitsErr != nil {
 		unknown[topology.KindVirtualHost] = strings.TrimSpace("limits: " + x.limitsErr.Error())
 	}
+}
+
+func strange(path, what string) error {
+	return notManagement(&Error{Via: ViaHTTP, Step: "GET /api/" + path, Status: 200}, what)
 }

@@ -19,6 +19,9 @@ func (c *Client) Records(ctx context.Context) (*ownership.Records, error) {
 	}
 	const op = "read the ownership records"
 	if err := c.get(ctx, "global-parameters", &list); err != nil {
+		if IsAuth(err) && !IsLoginFailed(err) {
+			c.limited.Store(true) // an administrator may
+		}
 		return nil, named(err, op, topology.Key{})
 	}
 	parameters := make(map[string]json.RawMessage, len(list))

@@ -136,7 +136,7 @@ func graphBroker(c *cli.Context, s Streams) (*graph.Input, error) {
 	if len(names) == 0 {
 		names = []string{"/"}
 	}
-	state, err := client.Read(c.Context, names, broker.ReadOptions{})
+	state, err := client.Read(c.Context, names, broker.ReadOptions{LeftOut: true})
 	if err != nil {
 		return nil, brokerError(err)
 	}
