@@ -32,7 +32,8 @@ const (
 // brokers with thousands of queues have as many policies of the form ^name$.
 type pattern struct {
 	kind    patternKind
-	literal string // for engine: what every match begins with
+	literal string          // for engine: what every match begins with
+	names   map[string]bool // of oneOf
 	re      *regexp2.Regexp
 	folds   bool
 	err     error       // why it cannot be decided, nil: it can
@@ -45,6 +46,7 @@ const (
 	exact patternKind = iota // ^literal$
 	prefix
 	anywhere // the literal stands anywhere; empty: every name
+	oneOf    // ^(one|other)$
 	engine
 )
 
@@ -53,6 +55,9 @@ const (
 func compile(text string, v catalog.Version) *pattern {
 	if p := simple(text); p != nil {
 		return p
+	}
+	if names := listed(text); names != nil {
+		return &pattern{kind: oneOf, names: names}
 	}
 	p := &pattern{kind: engine}
 	if len(text) > maxPattern {
@@ -179,6 +184,8 @@ func (p *pattern) match(name string) verdict {
 		ok = strings.HasPrefix(name, p.literal)
 	case anywhere:
 		ok = strings.Contains(name, p.literal)
+	case oneOf:
+		ok = p.names[name]
 	default:
 		if p.err == nil && !strings.HasPrefix(name, p.literal) {
 			return no
