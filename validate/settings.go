@@ -2,15 +2,34 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/policy"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-type settingsKey struct {
-	queue   *topology.Queue
-	version catalog.Version
+// resolved is what has been worked out of one queue, by version.
+type resolved struct {
+	versions []catalog.Version
+	settings []settings
+	matches  []*policy.Match
+}
+
+// resolve is the place of a version.
+func (s *state) resolve(q *topology.Queue, v catalog.Version) (*resolved, int) {
+	r := s.resolved[q]
+	if r == nil {
+		n := len(s.versions)
+		r = &resolved{make([]catalog.Version, 0, n), make([]settings, 0, n), make([]*policy.Match, 0, n)}
+		s.resolved[q] = r
+	}
+	i := slices.Index(r.versions, v)
+	if i < 0 {
+		i = len(r.versions)
+		r.versions, r.settings, r.matches = append(r.versions, v), append(r.settings, nil), append(r.matches, nil)
+	}
+	return r, i
 }
 
 // settings are the values in effect on a queue, by canonical name.
@@ -46,9 +65,9 @@ func policyName(p *topology.Policy) string {
 // effective returns the values in effect on a queue of a version: arguments,
 // policies and operator policies together.
 func (s *state) effective(q *topology.Queue, v catalog.Version) settings {
-	key := settingsKey{q, v}
-	if known, ok := s.settings[key]; ok {
-		return known
+	r, i := s.resolve(q, v)
+	if r.settings[i] != nil {
+		return r.settings[i]
 	}
 	adapted := *q
 	adapted.Type = s.typeOf(q)
@@ -57,20 +76,19 @@ func (s *state) effective(q *topology.Queue, v catalog.Version) settings {
 		delete(adapted.Arguments, "x-delivery-limit")
 	}
 	result := settings(s.policySet(v).Effective(&adapted, s.match(q, v)))
-	s.settings[key] = result
+	r.settings[i] = result
 	return result
 }
 
 // match is which policies act on a queue of a version. Matching is what takes the
 // time where there are thousands of queues and hundreds of policies.
 func (s *state) match(q *topology.Queue, v catalog.Version) policy.Match {
-	key := settingsKey{q, v}
-	m, ok := s.chosen[key]
-	if !ok {
-		m = s.policySet(v).Queue(q.Name, s.typeOf(q))
-		s.chosen[key] = m
+	r, i := s.resolve(q, v)
+	if r.matches[i] == nil {
+		m := s.policySet(v).Queue(q.Name, s.typeOf(q))
+		r.matches[i] = &m
 	}
-	return m
+	return *r.matches[i]
 }
 
 // isUnlimitedSetting reports whether the argument x-delivery-limit -1 comes from

@@ -22,8 +22,7 @@ type state struct {
 	exchangeTypes []string
 
 	policies map[catalog.Version]*policy.Set
-	settings map[settingsKey]settings
-	chosen   map[settingsKey]policy.Match
+	resolved map[*topology.Queue]*resolved
 	matched  map[catalog.Version][]matched
 	written  map[*topology.Policy]bool
 	graphs   map[catalog.Version]*flow.Graph
@@ -38,8 +37,7 @@ func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exc
 		partial:  slices.ContainsFunc(vhost.Exchanges, func(e *topology.Exchange) bool { return e.InternalUnknown }),
 		binding:  len(versions) < len(catalog.Releases),
 		policies: map[catalog.Version]*policy.Set{},
-		settings: map[settingsKey]settings{},
-		chosen:   map[settingsKey]policy.Match{},
+		resolved: map[*topology.Queue]*resolved{},
 		matched:  map[catalog.Version][]matched{},
 		written:  map[*topology.Policy]bool{},
 		graphs:   map[catalog.Version]*flow.Graph{},

@@ -175,7 +175,7 @@ func AppliesTo(applyTo string, t topology.QueueType) bool {
 type group struct {
 	all      []*topology.Policy
 	patterns []*pattern
-	exact    map[string][]int // by the name that a pattern of the form ^name$ means
+	exact    map[string][]int // by the names that patterns of the form ^name$ or ^(one|other)$ mean
 	// beginning are those that match only names that begin with a text, by that text;
 	// lengths are those of the texts.
 	beginning map[string][]int
@@ -192,6 +192,10 @@ func newGroup(v catalog.Version, policies []*topology.Policy) *group {
 		switch text := g.patterns[i].literal; {
 		case g.patterns[i].kind == exact:
 			g.exact[text] = append(g.exact[text], i)
+		case g.patterns[i].kind == oneOf:
+			for name := range g.patterns[i].names {
+				g.exact[name] = append(g.exact[name], i)
+			}
 		case text != "" && g.patterns[i].err == nil && g.patterns[i].kind != anywhere:
 			g.beginning[text] = append(g.beginning[text], i)
 			g.lengths = append(g.lengths, len(text))
