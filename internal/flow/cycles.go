@@ -52,20 +52,27 @@ func (c *Cycle) Has(only Cause) bool {
 func (g *Graph) Cycles() []Cycle {
 	var all []Cycle
 	seen := map[string]bool{}
+	known := map[string]bool{} // on some circle, listed or not
+	looked := &g.looked
 	for _, dropped := range []bool{true, false} {
 		group := g.circles(func(s *queueState) bool {
 			return s.route != nil && (!dropped || len(s.causes()) > 0)
 		})
 		for _, s := range g.states {
-			if group[s] == 0 {
+			name := s.queue.Name
+			if group[s] == 0 || seen[name] || *looked > maxLooked && known[name] || *looked > 128*maxLooked {
 				continue
 			}
-			c, ok := g.circle(s, group)
-			if !ok || dropped != c.Dropped || seen[s.queue.Name] {
+			c, ok := g.circle(s, group, looked)
+			if !ok {
 				continue
 			}
 			for _, h := range c.Hops {
-				seen[h.Queue] = true
+				known[h.Queue] = true
+				seen[h.Queue] = seen[h.Queue] || dropped == c.Dropped
+			}
+			if dropped != c.Dropped {
+				continue
 			}
 			all = append(all, c)
 		}
@@ -197,16 +204,21 @@ func components(edges [][]int) [][]int {
 	return result
 }
 
-// maxHops bounds the search for one circle, in queues looked at.
-const maxHops = 10000
+// maxHops bounds the search for one circle, in queues looked at. When all searches
+// together have looked at maxLooked, queues that are on a circle already are left
+// out: of a ring of thousands each would find the same one.
+const (
+	maxHops   = 10000
+	maxLooked = 1 << 17
+)
 
 // circle finds a shortest way from a queue back to it, within its group, that some
 // message really takes: its routing key is followed. Ways that are certain are
 // looked for first.
-func (g *Graph) circle(s *queueState, group map[*queueState]int) (Cycle, bool) {
+func (g *Graph) circle(s *queueState, group map[*queueState]int, looked *int) (Cycle, bool) {
 	for _, certain := range []bool{true, false} {
 		for _, c := range g.startClasses(s) {
-			if cycle, ok := g.circleOf(s, c, group, certain); ok {
+			if cycle, ok := g.circleOf(s, c, group, certain, looked); ok {
 				cycle.Certain = certain
 				return cycle, true
 			}
@@ -223,7 +235,7 @@ func (g *Graph) startClasses(s *queueState) []class {
 	return nil
 }
 
-func (g *Graph) circleOf(start *queueState, c class, group map[*queueState]int, certain bool) (Cycle, bool) {
+func (g *Graph) circleOf(start *queueState, c class, group map[*queueState]int, certain bool, total *int) (Cycle, bool) {
 	type stop struct {
 		s    *queueState
 		c    class
@@ -236,6 +248,7 @@ func (g *Graph) circleOf(start *queueState, c class, group map[*queueState]int, 
 	todo := []stop{{start, c, -1}}
 	seen := map[visited]bool{{start, c}: true}
 	looked := 0
+	defer func() { *total += looked }()
 	for i := 0; i < len(todo) && looked < maxHops; i++ {
 		at := todo[i]
 		next := at.c

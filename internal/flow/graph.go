@@ -51,6 +51,7 @@ type Graph struct {
 
 	inflow  map[string]*inflow // nil until asked for
 	targets map[string]bool    // exchanges that get what others give up; nil until asked for
+	looked  int                // queues that the search for circles has looked at
 }
 
 // queueState is a queue with what is in effect on it.

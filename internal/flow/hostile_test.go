@@ -70,3 +70,23 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestLongRing: of a ring of thousands of queues the circle is found once, not once
+// for every queue.
+func TestLongRing(t *testing.T) {
+	v := &topology.VirtualHost{Name: "/"}
+	const n = 3000
+	for i := range n {
+		v.Queues = append(v.Queues, &topology.Queue{
+			VirtualHost: "/", Name: fmt.Sprintf("q%d", i), Type: topology.Classic, Durable: true,
+			Arguments: topology.Arguments{"x-message-ttl": int64(1), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": fmt.Sprintf("q%d", (i+1)%n)},
+		})
+	}
+	g := New(v, catalog.Newest, Options{})
+	if got := g.Cycles(); len(got) != 1 || len(got[0].Hops) != n || !got[0].Dropped {
+		t.Errorf("%d cycles", len(got))
+	}
+	if looked := g.looked; looked > 2*maxLooked {
+		t.Errorf("looked at %d queues", looked)
+	}
+}

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,13 @@ import (
 
 // matchTimeout is how long one name may take. The broker gives a pattern up too,
 // by a limit on its steps, and then takes it for no match.
-const matchTimeout = 100 * time.Millisecond
+const matchTimeout = 50 * time.Millisecond
+
+// cuts counts matches that took too long.
+var cuts atomic.Int64
+
+// The engine looks at its clock as often as that.
+func init() { regexp2.SetTimeoutCheckPeriod(matchTimeout / 5) }
 
 // maxPattern is the longest pattern that is tried, in bytes: PCRE refuses longer
 // ones ("regular expression is too large").
@@ -59,12 +66,48 @@ func compile(text string, v catalog.Version) *pattern {
 	if names := listed(text); names != nil {
 		return &pattern{kind: oneOf, names: names}
 	}
+	return compiled.of(text, v.Below(catalog.V(4, 3)))
+}
+
+// compiled keeps the patterns that need an engine, for all versions that read them
+// alike: what one has shown to take too long is tried no more by the others.
+var compiled = cache{patterns: map[cacheKey]*pattern{}}
+
+type cache struct {
+	mu       sync.Mutex
+	patterns map[cacheKey]*pattern
+}
+
+type cacheKey struct {
+	text     string
+	before43 bool
+}
+
+// maxCached bounds the cache: beyond it is begun anew.
+const maxCached = 10000
+
+func (c *cache) of(text string, before43 bool) *pattern {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := cacheKey{text, before43}
+	if p := c.patterns[key]; p != nil {
+		return p
+	}
+	if len(c.patterns) >= maxCached {
+		clear(c.patterns)
+	}
+	p := compileText(text, before43)
+	c.patterns[key] = p
+	return p
+}
+
+func compileText(text string, before43 bool) *pattern {
 	p := &pattern{kind: engine}
 	if len(text) > maxPattern {
 		p.err = fmt.Errorf("it has %d bytes", len(text))
 		return p
 	}
-	translated, folds, err := translate(text, v.Below(catalog.V(4, 3)))
+	translated, folds, err := translate(text, before43)
 	if err != nil {
 		p.err = err
 		return p
@@ -216,6 +259,9 @@ func (p *pattern) matchEngine(name string) (v verdict) {
 		}
 	}()
 	matched, err := p.re.MatchRunes(runes)
+	if err != nil && cuts.Add(1) <= 4 { // the machine may have been busy with something else
+		matched, err = p.re.MatchRunes(runes)
+	}
 	switch {
 	case err != nil:
 		p.cut.Store(true)
