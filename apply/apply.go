@@ -30,6 +30,12 @@ type Broker interface {
 	Delete(ctx context.Context, o topology.Object) error
 }
 
+// Replacer is a Broker that can replace a queue by another of its name. Replace is
+// called again after a fault and continues then.
+type Replacer interface {
+	Replace(ctx context.Context, c *plan.Change) error
+}
+
 // Options say how a plan is carried out. The zero value is usable.
 type Options struct {
 	// Parallel is how many changes run at once; 0: 16, more than which does not
@@ -117,7 +123,7 @@ func (o Options) withDefaults() Options {
 
 // Run carries out p. The error is a refusal before anything was tried:
 // *PlanError for a plan that contradicts itself, *ReplaceError for one with a
-// replacement, *BlockedError for one with blocked changes unless
+// replacement when b is no Replacer, *BlockedError for one with blocked changes unless
 // Options.SkipBlocked. What happened to each change is in the Result, which is
 // never nil.
 //
@@ -130,16 +136,19 @@ func Run(ctx context.Context, p *plan.Plan, b Broker, o Options) (*Result, error
 		return &Result{}, err
 	}
 	r := newRun(g, b, o)
-	if err := refuse(p, o); err != nil {
+	if err := refuse(p, b, o); err != nil {
 		return r.result(err), err
 	}
 	r.loop(ctx)
 	return r.result(r.stopped), nil
 }
 
-func refuse(p *plan.Plan, o Options) error {
+func refuse(p *plan.Plan, b Broker, o Options) error {
 	if blocked := p.BlockedChanges(); len(blocked) > 0 && !o.SkipBlocked {
 		return &BlockedError{Changes: blocked}
+	}
+	if _, ok := b.(Replacer); ok {
+		return nil
 	}
 	var replaces []*plan.Change
 	for _, c := range p.Changes {
@@ -160,6 +169,8 @@ func perform(ctx context.Context, b Broker, c *plan.Change) error {
 		return b.Create(ctx, c.After)
 	case plan.Update:
 		return b.Update(ctx, c.After)
+	case plan.Replace:
+		return b.(Replacer).Replace(ctx, c)
 	}
 	return b.Delete(ctx, c.Before)
 }

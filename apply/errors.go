@@ -19,16 +19,15 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("%s blocked, nothing was applied: %s", count(len(e.Changes), "change is", "changes are"), names(e.Changes))
 }
 
-// ReplaceError refuses a plan with a replacement that nothing blocks. Apply
-// never deletes and recreates an object, since that loses messages. Nothing was
-// tried.
+// ReplaceError refuses a plan with a replacement that nothing blocks when the Broker
+// is no Replacer: deleting and creating again would lose messages. Nothing was tried.
 type ReplaceError struct {
 	Changes []*plan.Change // in plan order
 }
 
 // Error names the first replacements.
 func (e *ReplaceError) Error() string {
-	return "apply does not replace objects, nothing was applied: " + names(e.Changes)
+	return "this broker cannot replace objects, nothing was applied: " + names(e.Changes)
 }
 
 // PlanError refuses a plan that cannot be carried out in any order: an unknown

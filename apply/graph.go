@@ -81,7 +81,7 @@ func malformed(c *plan.Change) string {
 		return "a change is empty"
 	case len(c.Blocked) > 0:
 		return "" // never carried out
-	case (c.Action == plan.Create || c.Action == plan.Update) && c.After == nil,
+	case c.Action != plan.Delete && c.After == nil,
 		c.Action == plan.Delete && c.Before == nil:
 		return fmt.Sprintf("%s %s: the object is missing", c.Action, c.Key)
 	}

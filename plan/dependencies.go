@@ -145,10 +145,18 @@ func (d *dependencies) alternate(e *topology.Exchange, m policy.Match) int {
 
 func (d *dependencies) connectQueue(q *topology.Queue) {
 	n := d.queue(q.Name)
+	replaced := false
+	if change := d.c.changes[q.Key()]; n < 0 && change != nil && change.Action == Replace {
+		n, replaced = d.g.index[id(q.Key())], true
+	}
 	if n < 0 {
 		return
 	}
 	before, after := d.h.before.Queue(q.Name, q.Type), d.h.then.Queue(q.Name, q.Type)
+	if replaced {
+		d.connectReplaced(q, n, after)
+		return
+	}
 	d.connectToPolicies(n, before, after)
 	if after.Operator != nil {
 		d.g.connect(n, d.changed(after.Operator), byPolicy)
@@ -157,6 +165,25 @@ func (d *dependencies) connectQueue(q *topology.Queue) {
 	for _, p := range everyone(before, after) {
 		if to := d.deadLetter(q, policy.Match{Policy: p}); to >= 0 {
 			d.g.nodes[n].fallback = append(d.g.nodes[n].fallback, edge{to, deadLetter})
+		}
+	}
+}
+
+// connectReplaced has a replacement wait for the route that the new queue is to have,
+// and what is only for the new queue wait for the replacement: its generated policy
+// when the type changes, and new bindings while a holding queue has the old ones.
+func (d *dependencies) connectReplaced(q *topology.Queue, n int, after policy.Match) {
+	d.g.connect(n, d.deadLetter(q, after), deadLetter)
+	have := d.h.have.Queues[q.Name]
+	if p := d.h.generated[q.Name]; p != nil && (have == nil || have.Type != q.Type) {
+		d.g.connect(d.changed(p), n, hard)
+	}
+	if d.h.have.Queues[topology.HoldPrefix+q.Name] == nil && !d.c.allows("replace", q.Key()) {
+		return
+	}
+	for _, b := range d.h.desired.Bindings {
+		if b.DestinationType == topology.ToQueue && b.Destination == q.Name {
+			d.g.connect(d.created(b.Key()), n, hard)
 		}
 	}
 }

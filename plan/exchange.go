@@ -55,7 +55,11 @@ func (c *computation) compareExchange(h *host, want *topology.Exchange) {
 	change := c.replace(want, have, fields)
 	change.Cost.Bindings = len(h.have.From[want.Name]) + len(h.have.To[topology.End{Type: topology.ToExchange, Name: want.Name}])
 	change.Reasons = append(change.Reasons, Reason{"publishers-refused", "while it is gone, publishing to it closes the channel with 404 (NOT_FOUND)"})
-	c.describeReplacement(change, "keep the live values in the spec, or give the exchange a new name and move its publishers and bindings", intent.DeclaredByClients)
+	c.describeReplacement(change, intent.DeclaredByClients)
+	if len(change.Blocked) == 0 {
+		change.block("replace", "keep the live values in the spec, or give the exchange a new name and move its publishers and bindings; docs/replace.md has the procedure",
+			"%s can only be changed by deleting it and creating it again: %s", change.Key, fieldNames(fields))
+	}
 }
 
 // harmlessOnExchange says why a differing attribute needs no replacement; "" when

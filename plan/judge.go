@@ -17,6 +17,7 @@ func (c *computation) judge(h *host) {
 			c.checkSupport(h, change)
 		}
 	}
+	c.judgeReplacements(h)
 	steps := c.policySteps(h)
 	c.judgePolicies(h, steps)
 	for _, q := range h.desired.Queues {
@@ -128,6 +129,9 @@ func (w *walker) choose(policies, operators []*topology.Policy) policy.Match {
 // take tries a step on the queue and records what is lost; without a loss the
 // queue's policies are then those after the step.
 func (w *walker) take(s *step, matches bool) {
+	if w.belongs(s) && w.c.replaced(w.h.name, w.q.Name) != nil {
+		return // it is put with the new queue
+	}
 	list := w.policies
 	operator := s.change.Key.Kind == topology.KindOperatorPolicy
 	if operator {

@@ -2,10 +2,8 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/ownership"
-	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -142,10 +140,7 @@ func flagFor(flag, action string, k topology.Key) string {
 	if action != "" {
 		value = action + "=" + value
 	}
-	if strings.ContainsFunc(value, func(r rune) bool { return !strings.ContainsRune(plainInShell, r) }) {
-		value = "'" + strings.ReplaceAll(text.Line(value), "'", `'\''`) + "'"
-	}
-	return flag + " " + value
+	return flag + " " + inShell(value)
 }
 
 const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"

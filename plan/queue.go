@@ -21,9 +21,13 @@ func (c *computation) compareQueue(h *host, want *topology.Queue) {
 	if intent == nil {
 		intent = &topology.QueueIntent{}
 	}
+	hold := h.have.Queues[topology.HoldPrefix+want.Name]
 	switch {
 	case have == nil && intent.External:
 		c.externalMissing(want)
+		return
+	case have == nil && hold != nil:
+		c.replaceQueue(h, want, hold, nil, "")
 		return
 	case have == nil:
 		c.create(want)
@@ -51,15 +55,17 @@ func (c *computation) compareQueue(h *host, want *topology.Queue) {
 	if intent.DeclaredByClients && len(fields) > 0 {
 		differing = true // equal in effect is not enough: they declare what is written
 	}
-	if !differing {
+	if !differing && hold == nil {
 		for _, n := range notes {
 			c.note(want.Key(), "argument-differs", "%s", n)
 		}
 		return
 	}
-	change := c.replace(want, have, fields)
-	change.Cost.Bindings = len(h.have.To[topology.End{Type: topology.ToQueue, Name: want.Name}])
-	c.describeReplacement(change, judge.wayOut(fields), intent.DeclaredByClients)
+	wayOut := ""
+	if differing {
+		wayOut = judge.wayOut(fields)
+	}
+	c.replaceQueue(h, want, have, fields, wayOut)
 }
 
 // sameAge reports whether a differing x-max-age is none on this version.
@@ -115,31 +121,15 @@ func (c *computation) replace(want, have topology.Object, fields []Field) *Chang
 		texts[i] = describe(f)
 	}
 	change := c.add(&Change{Key: want.Key(), Action: Replace, Before: have, After: want, Fields: fields})
-	change.Reasons = []Reason{{"fixed-at-declaration", "RabbitMQ fixes at declaration what differs: " + strings.Join(texts, "; ")}}
+	if len(fields) > 0 {
+		change.Reasons = []Reason{{"fixed-at-declaration", "RabbitMQ fixes at declaration what differs: " + strings.Join(texts, "; ")}}
+	}
 	if counts, ok := c.in.Counts[change.Key]; ok {
 		change.Cost.Counts = counts
 	} else if change.Key.Kind == topology.KindQueue && !c.in.Offline {
 		c.wants[change.Key] = true
 	}
 	return change
-}
-
-// describeReplacement blocks a replacement and says what it would take.
-func (c *computation) describeReplacement(change *Change, wayOut string, byClients bool) {
-	if n := change.Cost.Bindings; n > 0 {
-		change.Reasons = append(change.Reasons, Reason{"bindings-restored", fmt.Sprintf("a replacement has to restore %s", plural(n, "binding"))})
-	}
-	if byClients {
-		change.block("declared-by-clients", "change what the applications declare, or the spec, so that both are equal",
-			"%s is declared by clients: replacing it would have them refused with 406 (PRECONDITION_FAILED)", change.Key)
-		return
-	}
-	names := make([]string, len(change.Fields))
-	for i, f := range change.Fields {
-		names[i] = text.Line(f.Name)
-	}
-	change.block("replace", wayOut, "%s can only be changed by deleting it and creating it again: %s", change.Key,
-		strings.Join(names, ", "))
 }
 
 // argumentJudge decides which differing arguments matter.
@@ -203,7 +193,7 @@ func (j *argumentJudge) harmless(f Field) string {
 
 // wayOut says what can be done instead of a replacement.
 func (j *argumentJudge) wayOut(fields []Field) string {
-	const byHand = "keep the live values in the spec, or delete the queue once it is empty and unused and apply again"
+	const byHand = "keep the live values in the spec"
 	if j.intent.Role == topology.RoleWait && j.intent.Generated != "" {
 		return "keep the live values in the spec, or write another name under retry.wait_queue of the work queue: a new wait queue is made, " +
 			"what waits in this one still comes back, and then it can be deleted"

@@ -17,7 +17,7 @@ import (
 // Action is what is done with an object.
 type Action string
 
-// The actions. A replace is a delete and a create; it is never done in place.
+// The actions. A replace is a delete and a create; queues keep their messages.
 const (
 	Create  Action = "create"
 	Update  Action = "update"
@@ -49,6 +49,9 @@ type Input struct {
 	Targets []topology.Key
 	// Allowed are consents given by --allow and --adopt.
 	Allowed []Consent
+	// ConsumersLeave says that a replacement waits for the consumers of its queue, so
+	// that they do not block it.
+	ConsumersLeave bool
 	// Owners says by virtual host what is recorded of who owns what; without,
 	// nothing is deleted but generated policies that their queue no longer needs.
 	Owners map[string]*ownership.View

@@ -311,21 +311,9 @@ func (w *writer) DeleteEmpty(ctx context.Context, q *topology.Queue) error {
 	case q.Type == topology.Stream:
 		return named(local("a stream never counts as empty"), op, q.Key())
 	}
-	classic := q.Type == topology.Classic
 	deleted, why := 0, ""
-	err := w.pool(q.VirtualHost).do(ctx, "queue.delete", func(ch *amqp.Channel) error {
-		if !classic {
-			state, err := ch.QueueDeclarePassive(q.Name, true, false, false, false, nil)
-			if err != nil {
-				return err
-			}
-			messages, consumers := int64(state.Messages), int64(state.Consumers)
-			if why = holds(Emptiness{Messages: &messages, Consumers: &consumers}); why != "" {
-				return nil
-			}
-		}
-		n, err := ch.QueueDelete(q.Name, classic, classic, false)
-		deleted = n
+	err := w.pool(q.VirtualHost).do(ctx, "queue.delete", func(ch *amqp.Channel) (err error) {
+		deleted, why, err = deleteIfEmpty(ch, q)
 		return err
 	})
 	e, ok := as(err)
@@ -338,7 +326,29 @@ func (w *writer) DeleteEmpty(ctx context.Context, q *topology.Queue) error {
 		e.Err = ErrNotEmpty
 		return named(e, op, q.Key())
 	case err == nil && deleted > 0:
-		return named(local("it was deleted with %s, which came in the moment before", text.Plural(deleted, "message", "messages")), op, q.Key())
+		return named(local(lostWith, plural(deleted)), op, q.Key())
 	}
 	return named(err, op, q.Key())
+}
+
+const lostWith = "it was deleted with %s, which came in the moment before"
+
+func plural(messages int) string { return text.Plural(messages, "message", "messages") }
+
+// deleteIfEmpty deletes a queue unless it has something ready or a consumer, which a
+// classic one does by itself. Nothing is deleted when why is not "".
+func deleteIfEmpty(ch *amqp.Channel, q *topology.Queue) (deleted int, why string, err error) {
+	classic := q.Type == topology.Classic
+	if !classic {
+		state, err := ch.QueueDeclarePassive(q.Name, true, false, false, false, nil)
+		if err != nil {
+			return 0, "", err
+		}
+		messages, consumers := int64(state.Messages), int64(state.Consumers)
+		if why = holds(Emptiness{Messages: &messages, Consumers: &consumers}); why != "" {
+			return 0, why, nil
+		}
+	}
+	deleted, err = ch.QueueDelete(q.Name, classic, classic, false)
+	return deleted, "", err
 }

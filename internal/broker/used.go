@@ -3,9 +3,11 @@ package broker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -74,4 +76,28 @@ func (c *Client) GlobalPrefetch(ctx context.Context, vhost string) (map[string]i
 		}
 	}
 	return users, nil
+}
+
+// QueueConsumers describes who consumes from a queue, for a message, as far as this
+// user may see it. Consumers show some seconds late.
+func (c *Client) QueueConsumers(ctx context.Context, vhost, queue string) ([]string, error) {
+	var entry struct {
+		Consumers []struct {
+			Tag     string `json:"consumer_tag"`
+			Channel struct {
+				Host string `json:"peer_host"`
+				Port any    `json:"peer_port"` // "undefined" for some
+				User string `json:"user"`
+			} `json:"channel_details"`
+		} `json:"consumer_details"`
+	}
+	if err := c.get(ctx, "queues/"+escape(vhost)+"/"+escape(queue), &entry); err != nil {
+		return nil, named(err, "list the consumers of", queueKey(vhost, queue))
+	}
+	list := make([]string, len(entry.Consumers))
+	for i, e := range entry.Consumers {
+		list[i] = fmt.Sprintf("%q of user %q at %s:%v", e.Tag, e.Channel.User, text.Line(e.Channel.Host), e.Channel.Port)
+	}
+	slices.Sort(list)
+	return list, nil
 }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/apply"
 	"github.com/rabbitctl/rabbitctl/internal/broker"
+	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/internal/replace"
 	"github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/plan"
 	"github.com/rabbitctl/rabbitctl/specs"
@@ -27,11 +29,11 @@ func applyCommand(s Streams) *cli.Command {
 		UsageText: "rabbitctl apply refunds.yaml            shows the plan and asks\n" +
 			"rabbitctl apply --yes specs/            in a pipeline\n" +
 			"rabbitctl apply plan.json               exactly the plan that plan --out saved, or nothing",
-		Description: "What the spec's stack has made and the spec no longer has is deleted; nothing else is, and\n" +
-			"nothing is replaced. Changes that could lose messages are blocked until they are agreed to\n" +
-			"with --allow; while any change is blocked nothing is done, unless --skip-blocked.\n" +
+		Description: "What the spec's stack has made and the spec no longer has is deleted; nothing else is.\n" +
+			"Replacements and changes that could lose messages are blocked until they are agreed to with\n" +
+			"--allow; while any change is blocked nothing is done, unless --skip-blocked.\n" +
 			"Interrupted or failed runs are finished by running apply again.",
-		Flags:  joinFlags(runFlags(), selectionFlags(), specFlags(), connectionFlags()),
+		Flags:  joinFlags(runFlags(), selectionFlags(), replaceFlags(), specFlags(), connectionFlags()),
 		Action: func(c *cli.Context) error { return runApply(c, s) },
 	}
 }
@@ -54,14 +56,19 @@ func runApply(c *cli.Context, s Streams) error {
 	if len(c.Args().Slice()) == 0 {
 		return usagef("name a spec (a file, a folder, or -) or a saved plan")
 	}
-	spec, findings, err := loadFiles(c, s, files, findings)
+	return job.files(files, findings)
+}
+
+// files applies specs whose text is at hand.
+func (j *applyJob) files(files []specs.File, findings diag.List) error {
+	spec, findings, err := loadFiles(j.c, j.s, files, findings)
 	if err != nil {
 		return err
 	}
-	if err := stopOnStructural(s, findings, spec); err != nil {
+	if err := stopOnStructural(j.s, findings, spec); err != nil {
 		return err
 	}
-	allowed, err := consents(c)
+	allowed, err := consents(j.c)
 	if err != nil {
 		return err
 	}
@@ -69,17 +76,17 @@ func runApply(c *cli.Context, s Streams) error {
 	for _, v := range spec.VirtualHosts {
 		stacks[v.Name] = v.Stack
 	}
-	release, err := job.lock(stacks, takenStacks(allowed))
+	release, err := j.lock(stacks, takenStacks(allowed))
 	if err != nil {
 		return err
 	}
 	defer release()
-	result, err := planLive(c.Context, c, spec, findings, job.client)
+	result, err := planLive(j.c.Context, j.c, spec, findings, j.client)
 	if err != nil {
 		return err
 	}
-	result.against = job.against
-	return job.spec(result)
+	result.against = j.against
+	return j.spec(result)
 }
 
 // applyJob is one run of apply.
@@ -92,6 +99,8 @@ type applyJob struct {
 	against string
 	timeout time.Duration
 	locks   *runLocks // nil: --no-lock
+	// reached is told of the steps of replacements; an error ends the run there.
+	reached func(replace.Step) error
 }
 
 // newApplyJob reads the flags of a command that changes a broker.
@@ -126,6 +135,9 @@ func (j *applyJob) connect() error {
 func (j *applyJob) spec(result *comparison) error {
 	if result.plan == nil || result.blocking() {
 		return errors.Join(showFindings(j.s, result.findings, result.spec), exit(ExitFindings))
+	}
+	if name, ok := replacing(j.c); ok && !replaces(result.plan, name) {
+		return errors.Join(j.showPlan(result), nothingToReplace(result.plan, name))
 	}
 	again := func(ctx context.Context) (*plan.Plan, error) {
 		after, err := planLive(ctx, j.c, result.spec, nil, j.client)
@@ -252,7 +264,8 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 	}
 	progress := newProgress(j.s)
 	objects, hosts := result.plan.WithoutVirtualHosts()
-	done, err := apply.Run(j.c.Context, objects, guard(secretWriter{writer, j.s}, writer, j.client, result.plan), apply.Options{
+	guarded := guard(secretWriter{writer, j.s}, writer, j.client, result.plan)
+	done, err := apply.Run(j.c.Context, objects, newReplacer(j, guarded, writer, result.plan, progress), apply.Options{
 		Parallel: j.c.Int("parallel"), SkipBlocked: skip, Observer: progress, Fault: faultOf, Timeout: j.timeout,
 	})
 	progress.finish()

@@ -126,6 +126,7 @@ func commands(s Streams) []*cli.Command {
 		planCommand(s),
 		applyCommand(s),
 		destroyCommand(s),
+		replaceCommand(s),
 		checkCommand(s),
 		explainCommand(s),
 		graphCommand(s),

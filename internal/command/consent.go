@@ -21,7 +21,7 @@ var addressKinds = []topology.Kind{
 }
 
 // consentActions are the actions that --allow knows.
-var consentActions = []string{"lossy", "delete", "adopt"}
+var consentActions = []string{"replace", "lossy", "delete", "adopt"}
 
 // kindStack is what --adopt stack/OLD begins with: all that a stack has recorded.
 const kindStack topology.Kind = "stack"

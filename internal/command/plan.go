@@ -11,6 +11,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
 	"github.com/rabbitctl/rabbitctl/internal/render"
+	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/plan"
 	"github.com/rabbitctl/rabbitctl/specs"
 )
@@ -168,7 +169,12 @@ func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
 	if err != nil {
 		return plan.Input{}, err
 	}
-	return plan.Input{Targets: keys, Allowed: allowed}, nil
+	in := plan.Input{Targets: keys, Allowed: allowed, ConsumersLeave: c.Duration("wait-consumers") > 0}
+	if name, ok := replacing(c); ok {
+		in.Targets = []topology.Key{{Kind: topology.KindQueue, Name: name}}
+		in.Allowed = append(in.Allowed, plan.Consent{Action: "replace", Kind: topology.KindQueue, Name: name})
+	}
+	return in, nil
 }
 
 // showPlan writes the plan to standard output and, in text, the findings to

@@ -194,6 +194,10 @@ type Exchange struct {
 // other. They are never part of a topology.
 const LockPrefix = "rabbitctl.lock:"
 
+// HoldPrefix begins the name of the queue that holds the messages of another while
+// that is replaced.
+const HoldPrefix = "rabbitctl.hold:"
+
 // Queue is a queue. Arguments do not hold x-queue-type, which is Type.
 type Queue struct {
 	VirtualHost string
