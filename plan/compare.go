@@ -81,10 +81,12 @@ func (c *computation) compareSettings(h *host) {
 		known.DefaultQueueType = h.live.DefaultQueueType
 		have = &known
 	}
-	// Only what is stated is compared, and nothing equals what is empty.
+	// Only what is stated is compared, and nothing equals what is empty. Limits are
+	// stated together: one that is left out is none.
 	var fields []Field
 	for _, f := range differences(want, have) {
-		if f.New != nil && !(f.Old == nil && isEmpty(f.New)) {
+		stated := f.New != nil || want.Limits != nil && strings.HasPrefix(f.Name, "limits.")
+		if stated && (f.Old != nil || !isEmpty(f.New)) {
 			fields = append(fields, f)
 		}
 	}
@@ -115,7 +117,11 @@ func (c *computation) compareObject(want, have topology.Object) {
 		c.create(want)
 		return
 	}
-	if fields := differences(want, have); len(fields) > 0 {
+	fields := differences(want, have)
+	if len(fields) == 0 {
+		fields = c.changedSecret(want, have)
+	}
+	if len(fields) > 0 {
 		c.update(want, have, maskFields(fields))
 	}
 }

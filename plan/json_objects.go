@@ -49,7 +49,7 @@ type jsonObject struct {
 	Description         *string          `json:"description,omitempty"`
 	Tags                []string         `json:"tags,omitempty"`
 	DefaultQueueType    string           `json:"default_queue_type,omitempty"`
-	Limits              map[string]int64 `json:"limits,omitempty"`
+	Limits              map[string]int64 `json:"limits,omitzero"` // {} removes them
 	ProtectedFromDelete *bool            `json:"protected_from_deletion,omitempty"`
 }
 

@@ -203,14 +203,8 @@ func putSettings(v *topology.VirtualHost, want *topology.VirtualHostSettings) {
 	if want.ProtectFromDeletion != nil {
 		n.ProtectFromDeletion = want.ProtectFromDeletion
 	}
-	limits := map[string]int64{}
-	for _, from := range []map[string]int64{n.Limits, want.Limits} {
-		for k, limit := range from {
-			limits[k] = limit
-		}
-	}
-	if len(limits) > 0 {
-		n.Limits = limits
+	if want.Limits != nil {
+		n.Limits = want.Limits
 	}
 	if want.DefaultQueueType != "" {
 		n.DefaultQueueType = want.DefaultQueueType

@@ -88,6 +88,21 @@ func matchesReference(text, value string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
+// changedSecret finds a parameter whose references have other values now than those
+// that the broker holds.
+func (c *computation) changedSecret(want, have topology.Object) []Field {
+	w, ok := want.(*topology.Parameter)
+	h, also := have.(*topology.Parameter)
+	if !ok || !also || c.in.Secret == nil {
+		return nil
+	}
+	value, known := c.in.Secret(w.Value)
+	if !known || topology.Equal(value, h.Value) {
+		return nil
+	}
+	return []Field{{Name: "value", Old: h.Value, New: w.Value}}
+}
+
 // RawSecrets lists the changes whose desired object holds a secret as it is and
 // not as a reference. Such a plan must not be saved: Marshal masks the secret, and
 // Unmarshal refuses what was masked.

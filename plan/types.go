@@ -59,6 +59,10 @@ type Input struct {
 	// them. User is who does it: its own permissions go with them.
 	Destroy bool
 	User    string
+	// Secret resolves the references in a desired value such as a parameter's, so that
+	// a changed secret is seen; nil, or false for one that is not set: a reference
+	// stands for anything.
+	Secret func(value any) (resolved any, ok bool)
 }
 
 // Counts is what a live queue holds. Nil: unknown.

@@ -201,15 +201,8 @@ func (w *writer) putVirtualHost(ctx context.Context, s *topology.VirtualHostSett
 	if err := w.checkDefaultType(ctx, s); err != nil {
 		return err
 	}
-	for _, name := range []string{"max-connections", "max-queues"} {
-		if n, ok := s.Limits[name]; ok {
-			err := w.do(request{ctx: ctx}, func(api *rabbithole.Client) (*http.Response, error) {
-				return api.PutVhostLimits(s.VirtualHost, rabbithole.VhostLimitsValues{name: int(n)})
-			})
-			if err != nil {
-				return err
-			}
-		}
+	if err := w.putLimits(ctx, s); err != nil {
+		return err
 	}
 	if s.ProtectFromDeletion == nil {
 		return nil
@@ -321,4 +314,28 @@ func (d double) MarshalJSON() ([]byte, error) {
 		return strconv.AppendFloat(nil, f, 'f', 1, 64), nil
 	}
 	return json.Marshal(f)
+}
+
+// putLimits sets the limits that are stated and takes away those that are left out
+// beside them; one that is not there counts as taken away.
+func (w *writer) putLimits(ctx context.Context, s *topology.VirtualHostSettings) error {
+	if s.Limits == nil {
+		return nil
+	}
+	for _, name := range []string{"max-connections", "max-queues"} {
+		n, stated := s.Limits[name]
+		err := w.do(request{ctx: ctx}, func(api *rabbithole.Client) (*http.Response, error) {
+			if stated {
+				return api.PutVhostLimits(s.VirtualHost, rabbithole.VhostLimitsValues{name: int(n)})
+			}
+			return api.DeleteVhostLimits(s.VirtualHost, rabbithole.VhostLimits{name})
+		})
+		if e, ok := as(err); ok && !stated && e.Status == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -81,7 +81,7 @@ func (j *applyJob) files(files []specs.File, findings diag.List) error {
 		return err
 	}
 	defer release()
-	result, err := planLive(j.c.Context, j.c, spec, findings, j.client)
+	result, err := planLive(j.c.Context, j.c, j.s, spec, findings, j.client)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (j *applyJob) spec(result *comparison) error {
 		return errors.Join(j.showPlan(result), nothingToReplace(result.plan, name))
 	}
 	again := func(ctx context.Context) (*plan.Plan, error) {
-		after, err := planLive(ctx, j.c, result.spec, nil, j.client)
+		after, err := planLive(ctx, j.c, j.s, result.spec, nil, j.client)
 		if err != nil {
 			return nil, err
 		}
@@ -237,6 +237,9 @@ func (j *applyJob) run(result *comparison, again func(context.Context) (*plan.Pl
 		}
 	}
 	if err := checkSecrets(result.plan, j.s); err != nil {
+		return err
+	}
+	if err := checkRights(j.c.Context, j.client, result.plan); err != nil {
 		return err
 	}
 	if err := j.stillEmpty(result.plan); err != nil {

@@ -77,7 +77,7 @@ func fromDefinitions(name string, version catalog.Version) liveReader {
 func readOptions(spec *specs.Spec) broker.ReadOptions {
 	var o broker.ReadOptions
 	for _, v := range spec.VirtualHosts {
-		o.Limits = o.Limits || v.Settings != nil && len(v.Settings.Limits) > 0
+		o.Limits = o.Limits || v.Settings != nil && v.Settings.Limits != nil
 		o.Parameters = o.Parameters || len(v.Parameters) > 0
 		o.Permissions = o.Permissions || len(v.Permissions)+len(v.TopicPermissions) > 0
 	}
@@ -125,7 +125,7 @@ func managesKind(spec *specs.Spec, kind topology.Kind) bool {
 			topology.KindParameter: len(v.Parameters), topology.KindPermission: len(v.Permissions),
 			topology.KindTopicPermission: len(v.TopicPermissions), topology.KindOperatorPolicy: len(v.OperatorPolicies),
 		}[kind]
-		if n > 0 || kind == topology.KindVirtualHost && v.Settings != nil && len(v.Settings.Limits) > 0 {
+		if n > 0 || kind == topology.KindVirtualHost && v.Settings != nil && v.Settings.Limits != nil {
 			return true
 		}
 	}

@@ -107,7 +107,7 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 		return &comparison{spec: spec, findings: findings}, nil
 	}
 	if name := c.String("against"); name != "" {
-		in, err := planInput(c, spec)
+		in, err := planInput(c, s, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := planLive(c.Context, c, spec, findings, client)
+	result, err := planLive(c.Context, c, s, spec, findings, client)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 }
 
 // planLive computes the plan against a broker.
-func planLive(ctx context.Context, c *cli.Context, spec *specs.Spec, findings diag.List, client *broker.Client) (*comparison, error) {
-	in, err := planInput(c, spec)
+func planLive(ctx context.Context, c *cli.Context, s Streams, spec *specs.Spec, findings diag.List, client *broker.Client) (*comparison, error) {
+	in, err := planInput(c, s, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func planLive(ctx context.Context, c *cli.Context, spec *specs.Spec, findings di
 	return result, nil
 }
 
-func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
+func planInput(c *cli.Context, s Streams, spec *specs.Spec) (plan.Input, error) {
 	keys, err := targets(c, spec)
 	if err != nil {
 		return plan.Input{}, err
@@ -170,6 +170,10 @@ func planInput(c *cli.Context, spec *specs.Spec) (plan.Input, error) {
 		return plan.Input{}, err
 	}
 	in := plan.Input{Targets: keys, Allowed: allowed, ConsumersLeave: c.Duration("wait-consumers") > 0}
+	in.Secret = func(value any) (any, bool) {
+		resolved, missing := resolveSecrets(value, s)
+		return resolved, len(missing) == 0
+	}
 	if name, ok := replacing(c); ok {
 		in.Targets = []topology.Key{{Kind: topology.KindQueue, Name: name}}
 		in.Allowed = append(in.Allowed, plan.Consent{Action: "replace", Kind: topology.KindQueue, Name: name})

@@ -167,7 +167,8 @@ type VirtualHostSettings struct {
 	Description      *string
 	Tags             []string
 	DefaultQueueType QueueType
-	// Limits are max-connections and max-queues.
+	// Limits are max-connections and max-queues. They are stated together: where the
+	// map is not nil, one that it lacks is none.
 	Limits              map[string]int64
 	ProtectFromDeletion *bool
 	Position            Position
