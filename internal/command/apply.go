@@ -176,7 +176,7 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		return err
 	}
 	views := owners(saved.Stacks, records, why, takenStacks(allowed))
-	state, err := j.client.Read(j.c.Context, saved.VirtualHosts(), withRecorded(broker.ReadOptions{}, views))
+	state, err := j.client.Read(j.c.Context, saved.VirtualHosts(), withRecorded(optionsOf(saved), views))
 	if err != nil {
 		return brokerError(err)
 	}
@@ -200,7 +200,7 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		saved.Stacks = nil // nothing is recorded
 	}
 	again := func(ctx context.Context) (*plan.Plan, error) {
-		state, err := j.client.Read(ctx, saved.VirtualHosts(), broker.ReadOptions{})
+		state, err := j.client.Read(ctx, saved.VirtualHosts(), optionsOf(saved))
 		if err != nil {
 			return nil, brokerError(err)
 		}

@@ -78,13 +78,34 @@ func recordFindings(stacks map[string]string, records *ownership.Records) diag.L
 func withRecorded(o broker.ReadOptions, owners map[string]*ownership.View) broker.ReadOptions {
 	for _, v := range owners {
 		for k := range v.Ours {
-			switch k.Kind {
-			case topology.KindParameter:
-				o.Parameters = true
-			case topology.KindPermission, topology.KindTopicPermission:
-				o.Permissions = true
-			}
+			o = withKind(o, k.Kind)
 		}
+	}
+	return o
+}
+
+// optionsOf reads what a saved plan is about: what is not read looks as if it had
+// gone.
+func optionsOf(p *plan.Plan) broker.ReadOptions {
+	var o broker.ReadOptions
+	for _, c := range p.Changes {
+		o = withKind(o, c.Key.Kind)
+		if s, ok := c.After.(*topology.VirtualHostSettings); ok && s.Limits != nil {
+			o.Limits = true
+		}
+	}
+	for _, k := range p.Adopt {
+		o = withKind(o, k.Kind)
+	}
+	return o
+}
+
+func withKind(o broker.ReadOptions, k topology.Kind) broker.ReadOptions {
+	switch k {
+	case topology.KindParameter:
+		o.Parameters = true
+	case topology.KindPermission, topology.KindTopicPermission:
+		o.Permissions = true
 	}
 	return o
 }

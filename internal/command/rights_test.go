@@ -2,6 +2,8 @@ package command_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,39 +116,86 @@ func TestVirtualHostSettingsChange(t *testing.T) {
 	})
 }
 
+// TestSavedPlanOfSettingsAndRights: what a saved plan says of a virtual host's limits
+// and of permissions is made and changed as reviewed, and is stale when it has moved.
+func TestSavedPlanOfSettingsAndRights(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		vhost := gone(t, b)
+		user, _ := b.User(t, "", "", "", "", "")
+		spec := func(limits, write string) string {
+			return onVHost(t, vhost, fmt.Sprintf("vhost_settings: {limits: %s}\npermissions: {%q: {configure: '', write: %q, read: ''}}\n"+
+				"topic_permissions: {%q: {amq.topic: {write: %q, read: ''}}}", limits, user, write, user, write))
+		}
+		saved := filepath.Join(t.TempDir(), "plan.json")
+		for _, s := range []string{spec("{max_queues: 9}", "^a"), spec("{max_queues: 8, max_connections: 7}", "^b"), spec("{}", "^c")} {
+			runWith(t, b, "plan", "--out", saved, s).want(t, 0)
+			runWith(t, b, "apply", "--yes", saved).want(t, 0)
+			runWith(t, b, "plan", "--detailed-exitcode", s).want(t, 0)
+		}
+		runWith(t, b, "plan", "--out", saved, spec("{}", "^d")).want(t, 0)
+		b.Grant(t, vhost, user, ".*", ".*", ".*")
+		r := runWith(t, b, "apply", "--yes", saved)
+		r.want(t, 4)
+		if !strings.Contains(r.err, "stale") || !strings.Contains(r.err, user) {
+			t.Errorf("apply:\n%s", r.err)
+		}
+	})
+}
+
 // TestChangedSecretIsSeen (case 59): a password in a parameter's URI that has another
 // value now is a change, and neither value is shown in any format.
 func TestChangedSecretIsSeen(t *testing.T) {
-	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
-		vhost := b.VirtualHost(t)
-		spec := onVHost(t, vhost, `
+	if testing.Short() {
+		t.Skip("starts brokers")
+	}
+	for _, release := range []string{"3.10", "4.0", "4.3"} {
+		t.Run(release, func(t *testing.T) {
+			b := &brokertest.StartNode(t, release, "--plugins", "rabbitmq_shovel,rabbitmq_federation").Broker
+			vhost := b.VirtualHost(t)
+			spec := onVHost(t, vhost, `
 parameters:
   federation-upstream:
-    far: {uri: ["amqp://app:${env:FAR_PW}@far", "amqp://app:${env:FAR_PW}@farther"], expires: 3600000}
+    far: {uri: ["amqp://app:${env:FARPW}@far", "amqp://app:${env:FARPW}@farther"], expires: 3600000}
+  shovel:
+    move: {src-uri: "amqp://app:${env:FARPW}@far", src-queue: a, dest-uri: ["amqp://app:${env:FARPW}@near"], dest-queue: b}
 `)
-		if status, _ := b.Do(t, "PUT", brokertest.Path("parameters", "federation-upstream", vhost, "probe"), map[string]any{"value": map[string]any{"uri": "amqp://x"}}); status/100 != 2 {
-			t.Skip("the plugin rabbitmq_federation is off")
-		}
-		with := func(secret string) []string { return append(environment(b, b.Username, b.Password), "FAR_PW="+secret) }
-		const first, second = "first-s3cret", "second-s3cret"
-		runCommand(t, with(first), "apply", "--yes", spec).want(t, 0)
-		runCommand(t, with(first), "plan", "--detailed-exitcode", spec).want(t, 0)
-		runWith(t, b, "plan", "--detailed-exitcode", spec).want(t, 0) // not known: not compared
-		for _, format := range []string{"text", "json", "markdown"} {
-			r := runCommand(t, with(second), "plan", "--verbose", "--detailed-exitcode", "--format", format, spec)
-			r.want(t, 2)
-			if all := r.out + r.err; strings.Contains(all, "s3cret") || !strings.Contains(all, "${env:FAR_PW}") {
-				t.Errorf("%s:\n%s", format, all)
+			with := func(secret string) []string {
+				return append(environment(b, b.Username, b.Password), "FARPW="+secret)
 			}
-		}
-		r := runCommand(t, with(second), "apply", "--yes", "--verbose", spec)
-		r.want(t, 0)
-		if strings.Contains(r.out+r.err, "s3cret") {
-			t.Errorf("apply:\n%s%s", r.out, r.err)
-		}
-		runCommand(t, with(second), "plan", "--detailed-exitcode", spec).want(t, 0)
-		if _, data := b.Do(t, "GET", brokertest.Path("parameters", "federation-upstream", vhost, "far"), nil); !strings.Contains(string(data), second) {
-			t.Errorf("on the broker: %s", data)
-		}
-	})
+			const first, second = "first-s3cret", "second-s3cret"
+			hidden := func(r result) {
+				t.Helper()
+				if strings.Contains(r.out+r.err, "s3cret") {
+					t.Errorf("a secret is shown:\n%s%s", r.out, r.err)
+				}
+			}
+			runCommand(t, with(first), "apply", "--yes", spec).want(t, 0)
+			runCommand(t, with(first), "plan", "--detailed-exitcode", spec).want(t, 0)
+			runWith(t, b, "plan", "--detailed-exitcode", spec).want(t, 0) // not known: not compared
+			for _, format := range []string{"text", "json", "markdown"} {
+				r := runCommand(t, with(second), "plan", "--verbose", "--detailed-exitcode", "--format", format, spec)
+				r.want(t, 2)
+				hidden(r)
+				if !strings.Contains(r.out, "${env:FARPW}") {
+					t.Errorf("%s does not show what changes:\n%s", format, r.out)
+				}
+			}
+			saved := filepath.Join(t.TempDir(), "plan.json")
+			hidden(runCommand(t, with(second), "plan", "--out", saved, spec))
+			if data, err := os.ReadFile(saved); err != nil || strings.Contains(string(data), "s3cret") {
+				t.Errorf("the saved plan: %v\n%s", err, data)
+			}
+			r := runCommand(t, with(second), "apply", "--yes", "--verbose", saved)
+			r.want(t, 0)
+			hidden(r)
+			runCommand(t, with(second), "plan", "--detailed-exitcode", spec).want(t, 0)
+			for _, name := range [][]string{{"federation-upstream", vhost, "far"}, {"shovel", vhost, "move"}} {
+				_, data := b.Do(t, "GET", brokertest.Path(append([]string{"parameters"}, name...)...), nil)
+				if !strings.Contains(string(data), second) {
+					t.Errorf("on the broker: %s", data)
+				}
+			}
+			hidden(runCommand(t, with(second), "export", "--vhost", vhost))
+		})
+	}
 }
