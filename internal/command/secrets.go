@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/rabbitctl/rabbitctl/apply"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -40,20 +41,48 @@ type secretWriter struct {
 
 // Create implements apply.Broker.
 func (w secretWriter) Create(ctx context.Context, o topology.Object) error {
-	o, err := w.resolved(o)
+	resolved, err := w.resolved(o)
 	if err != nil {
 		return err
 	}
-	return w.Broker.Create(ctx, o)
+	return w.hide(w.Broker.Create(ctx, resolved), o)
 }
 
 // Update implements apply.Broker.
 func (w secretWriter) Update(ctx context.Context, o topology.Object) error {
-	o, err := w.resolved(o)
+	resolved, err := w.resolved(o)
 	if err != nil {
 		return err
 	}
-	return w.Broker.Update(ctx, o)
+	return w.hide(w.Broker.Update(ctx, resolved), o)
+}
+
+// hiddenError is an error of the broker in which it repeats a secret that it was sent.
+type hiddenError struct {
+	error
+	text string
+}
+
+func (e *hiddenError) Error() string { return e.text }
+
+func (e *hiddenError) Unwrap() error { return e.error }
+
+// hide takes the secrets of an object out of what the broker says of it.
+func (w secretWriter) hide(err error, o topology.Object) error {
+	parameter, ok := o.(*topology.Parameter)
+	if err == nil || !ok {
+		return err
+	}
+	text := err.Error()
+	for _, m := range secretReference.FindAllStringSubmatch(topology.Text(parameter.Value), -1) {
+		if value := w.streams.getenv(m[1]); value != "" {
+			text = strings.ReplaceAll(text, value, "***")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &hiddenError{err, text}
 }
 
 func (w secretWriter) resolved(o topology.Object) (topology.Object, error) {
