@@ -170,8 +170,8 @@ func settingPlace(q *Queue, name string) topology.Position {
 	return q.At.place(q.Pos, key, group, "settings."+key)
 }
 
-// add puts a setting on the list. Two different values are an error, the first
-// is kept.
+// add puts a setting on the list. Two different values are an error: one that follows
+// from another key is kept, else the first.
 func (w *queueWork) add(s wanted) {
 	old, both := w.list[s.name]
 	if !both {
@@ -195,6 +195,9 @@ func (w *queueWork) add(s wanted) {
 			Detail: "Remove one of the two.", Position: old.pos,
 			Related: []diag.Related{{Position: s.pos, Text: s.origin()}},
 		})
+		if s.why != "" {
+			w.list[s.name] = s // so that nothing else is said of the same mistake
+		}
 	case s.pin && !old.raw:
 		old.by, old.pin = s.by, true
 		w.list[s.name] = old
@@ -332,6 +335,9 @@ func (w *queueWork) supported(s wanted, row *catalog.Setting, t topology.QueueTy
 		if s.name == "delivery-limit" && s.value == unlimited && v.Below(catalog.V(4, 0)) {
 			continue
 		}
+		if s.name == "overflow" {
+			continue // rule reject-publish-dlx-on-quorum says what becomes of it
+		}
 		if wrong := row.CheckValueFor(s.value, t, v, by); wrong != "" {
 			refused, why = append(refused, v), wrong
 		}
@@ -339,7 +345,7 @@ func (w *queueWork) supported(s wanted, row *catalog.Setting, t topology.QueueTy
 	if len(unknown) > 0 {
 		w.e.found.Add(diag.Diagnostic{
 			Severity: w.e.severity(unknown), Code: "setting-not-for-version",
-			Summary: fmt.Sprintf("queue %q: RabbitMQ %s does not know %s on %s", w.q.Name, versionsText(unknown),
+			Summary: fmt.Sprintf("queue %q: RabbitMQ %s does not know %s on %s", w.q.Name, catalog.Span(unknown, w.e.judged),
 				s.subject(row), aType(t)),
 			Detail: "Remove it, or say with requires.rabbitmq which versions the spec is for.",
 			Object: w.key, Position: s.pos,
@@ -349,7 +355,7 @@ func (w *queueWork) supported(s wanted, row *catalog.Setting, t topology.QueueTy
 		w.e.found.Add(diag.Diagnostic{
 			Severity: w.e.severity(refused), Code: "setting-value",
 			Summary: fmt.Sprintf("queue %q: %s %s", w.q.Name, s.subject(row), why),
-			Detail:  fmt.Sprintf("It is wrong on RabbitMQ %s.", versionsText(refused)),
+			Detail:  fmt.Sprintf("It is wrong on RabbitMQ %s.", catalog.Span(refused, w.e.judged)),
 			Object:  w.key, Position: s.pos,
 		})
 	}
@@ -400,14 +406,6 @@ func (e *expansion) severity(bad []catalog.Version) diag.Severity {
 		return diag.Error
 	}
 	return diag.Warning
-}
-
-func versionsText(list []catalog.Version) string {
-	names := make([]string, len(list))
-	for i, v := range list {
-		names[i] = v.String()
-	}
-	return strings.Join(names, ", ")
 }
 
 // addPolicy writes the policy that is generated for a queue.

@@ -199,7 +199,7 @@ func TestExpandSettings(t *testing.T) {
 			queue: queue("q", topology.Quorum),
 			edit:  func(q *Queue) { q.Settings = map[string]any{"overflow": "reject-publish-dlx"} },
 			want: map[catalog.Version]want{
-				v43: {policy: topology.Arguments{"overflow": "reject-publish-dlx"}, found: []string{"error setting-value"}},
+				v43: {policy: topology.Arguments{"overflow": "reject-publish-dlx"}}, // rule reject-publish-dlx-on-quorum
 			},
 		},
 		"by setting and by argument": {

@@ -171,6 +171,10 @@ func policyCases() []brokerCase {
 	definition := func(code, name string, v310, v40, v43 int, key string, v any) brokerCase {
 		return by(code, name, v310, v40, v43, policyOf("queues", "^q$", args{key: v}))
 	}
+	// Mirroring is gone since 4.0: another rule says so.
+	mirrored := func(name string, answer int, a args) brokerCase {
+		return by("policy-keys-together", name, answer, leftOut, leftOut, policyOf("queues", "^q$", a))
+	}
 	const unknown, value = "policy-key-unknown", "policy-value"
 	return []brokerCase{
 		definition(unknown, "x- in front", 400, 400, 400, "x-max-length", int64(1)),
@@ -209,6 +213,19 @@ func policyCases() []brokerCase {
 		by("policy-pattern", "1025 bytes", right, right, 400, policyOf("queues", strings.Repeat("q", 1025), args{"max-length": int64(1)})),
 		by("policy-pattern", "1024 bytes", right, right, right, policyOf("queues", strings.Repeat("q", 1024), args{"max-length": int64(1)})),
 		by("policy-pattern", "lookahead", right, right, right, policyOf("queues", "^(?!a)q", args{"max-length": int64(1)})),
+		mirrored("nothing but ha-params", 400, args{"ha-params": int64(2)}),
+		mirrored("nothing but ha-sync-mode", 400, args{"ha-sync-mode": "automatic"}),
+		mirrored("exactly none", 400, args{"ha-mode": "exactly"}),
+		mirrored("exactly 0", 400, args{"ha-mode": "exactly", "ha-params": int64(0)}),
+		mirrored("exactly 1", right, args{"ha-mode": "exactly", "ha-params": int64(1)}),
+		mirrored("all with params", 400, args{"ha-mode": "all", "ha-params": int64(2)}),
+		mirrored("all", right, args{"ha-mode": "all", "ha-sync-mode": "automatic"}),
+		mirrored("nodes none", 400, args{"ha-mode": "nodes"}),
+		mirrored("nodes a number", 400, args{"ha-mode": "nodes", "ha-params": int64(2)}),
+		mirrored("nodes empty", 400, args{"ha-mode": "nodes", "ha-params": []any{}}),
+		mirrored("nodes", right, args{"ha-mode": "nodes", "ha-params": []any{"rabbit@a"}}),
+		by("policy-keys-together", "upstream and set", 400, 400, 400,
+			policyOf("exchanges", "^q$", args{"federation-upstream": "u", "federation-upstream-set": "all"})),
 		by("policy-empty", "empty", 400, 400, 400, policyOf("queues", "^q$", args{})),
 		by("delayed-retry-incomplete", "no minimum", 400, 400, 400, policyOf("queues", "^q$", args{"delayed-retry-type": "all"})),
 		by("delayed-retry-incomplete", "crossed", 400, 400, 400,

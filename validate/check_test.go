@@ -91,24 +91,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
-	s := newState(&topology.VirtualHost{}, nil, catalog.Releases, nil)
-	v := catalog.V
-	tests := []struct {
-		some []catalog.Version
-		want string
-	}{
-		{[]catalog.Version{v(4, 3)}, "4.3"},
-		{[]catalog.Version{v(3, 10), v(3, 11)}, "3.10 to 3.11"},
-		{[]catalog.Version{v(3, 10), v(3, 11), v(3, 13), v(4, 2), v(4, 3)}, "3.10 to 3.11, 3.13 and 4.2 to 4.3"},
-	}
-	for _, test := range tests {
-		if got := s.span(test.some); got != test.want {
-			t.Errorf("%v: %q, want %q", test.some, got, test.want)
-		}
-	}
-}
-
 func TestIgnoreComments(t *testing.T) {
 	const code = "drop-is-loss"
 	tests := []struct {

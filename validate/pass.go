@@ -123,7 +123,7 @@ func (p *Pass) onVersions(o topology.Object, at topology.Position, check func(ca
 	}
 	for _, a := range answers {
 		if len(a.versions) < len(p.versions) {
-			on := " on RabbitMQ " + p.span(a.versions)
+			on := " on RabbitMQ " + catalog.Span(a.versions, p.versions)
 			a.summary += on
 			if a.group != "" {
 				a.group += on
@@ -134,25 +134,6 @@ func (p *Pass) onVersions(o topology.Object, at topology.Position, check func(ca
 		}
 		p.report(o, at, a.problem)
 	}
-}
-
-// span names some of the versions: "3.10 to 3.13 and 4.3".
-func (s *state) span(some []catalog.Version) string {
-	var parts []string
-	for i := 0; i < len(some); {
-		start := slices.Index(s.versions, some[i])
-		n := 1
-		for i+n < len(some) && start+n < len(s.versions) && s.versions[start+n] == some[i+n] {
-			n++
-		}
-		text := some[i].String()
-		if n > 1 {
-			text += " to " + some[i+n-1].String()
-		}
-		parts = append(parts, text)
-		i += n
-	}
-	return list(parts, "and")
 }
 
 // list writes words as "a, b and c"; last may be a comma too.

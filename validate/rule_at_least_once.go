@@ -22,6 +22,9 @@ var atLeastOnceIncomplete = Rule{
 				if s, _ := set.text("dead-letter-strategy"); s != "at-least-once" {
 					return problem{}
 				}
+				if takenForDropHead(p.typeOf(q), set) && set.has("dead-letter-exchange") {
+					return problem{} // reject-publish-dlx-on-quorum says so
+				}
 				var lacks []string
 				overflow, given := set.text("overflow")
 				switch {
@@ -72,16 +75,18 @@ var rejectPublishDLXOnQuorum = Rule{
 	Fix:     "Use reject-publish, or drop-head when the oldest may go.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
-			if p.typeOf(q) != topology.Quorum {
-				continue
-			}
 			p.onVersions(q, place(q, "overflow"), func(v catalog.Version) problem {
 				set := p.effective(q, v)
-				if s, _ := set.text("overflow"); s != "reject-publish-dlx" {
+				if !takenForDropHead(p.typeOf(q), set) {
 					return problem{}
 				}
 				return problemf("queue %q has the overflow reject-publish-dlx%s, which quorum queues take for drop-head", q.Name, set.from("overflow"))
 			})
 		}
 	},
+}
+
+func takenForDropHead(t topology.QueueType, set settings) bool {
+	overflow, _ := set.text("overflow")
+	return t == topology.Quorum && overflow == "reject-publish-dlx"
 }

@@ -22,7 +22,7 @@ var deprecatedSetting = Rule{
 		for _, policy := range p.specPolicies() {
 			for _, key := range policy.Definition.Keys() {
 				row := catalog.LookupPolicyKey(key)
-				if row == nil {
+				if row == nil || key != alike(policy, row)[0] {
 					continue
 				}
 				p.onVersions(policy, policy.Position, func(v catalog.Version) problem {
@@ -30,23 +30,31 @@ var deprecatedSetting = Rule{
 					for _, t := range topology.QueueTypes {
 						acts = acts || row.PolicyActsOn(t, v)
 					}
-					return deprecated(policy, row, v, acts, row.TakesPolicy(v))
+					return deprecated(policy, row, v, acts, row.TakesPolicy(v), alike(policy, row)...)
 				})
 			}
 		}
 	},
 }
 
-// deprecated words the finding: the setting works, or is only taken.
-func deprecated(o topology.Object, row *catalog.Setting, v catalog.Version, works, taken bool) problem {
+// deprecated words the finding: the setting works, or is only taken. Names are those
+// of the settings, more than one where the same replaces them.
+func deprecated(o topology.Object, row *catalog.Setting, v catalog.Version, works, taken bool, names ...string) problem {
 	if !row.IsDeprecated(v) || !works && !taken {
 		return problem{}
 	}
-	what := "is deprecated"
-	if !works {
-		what = "does nothing"
+	if len(names) < 2 {
+		names = []string{row.Name}
+	}
+	what, verbs := list(names, "and")+", which ", [2]string{"is deprecated", "does nothing"}
+	if len(names) > 1 {
+		verbs = [2]string{"are deprecated", "do nothing"}
+	}
+	if works {
+		what += verbs[0]
+	} else {
+		what += verbs[1]
 	}
 	k := o.Key()
-	return problemf("%s %q sets %s, which %s", k.Kind.Title(), k.Name, row.Name, what).
-		like("set %s, which %s", row.Name, what).do("%s", leaveOut(row))
+	return problemf("%s %q sets %s", k.Kind.Title(), k.Name, what).like("set %s", what).do("%s", leaveOut(row))
 }

@@ -27,8 +27,13 @@ var policyKeyUnknown = Rule{
 					p.report(policy, keyAt(policy, key), unknownPolicyKey(policy, key))
 					continue
 				}
+				together := alike(policy, row)
 				p.onVersions(policy, keyAt(policy, key), func(v catalog.Version) problem {
 					switch {
+					case !row.TakesPolicy(v) && key != together[0]:
+						return problem{} // told with the first of them
+					case !row.TakesPolicy(v) && len(together) > 1:
+						return problemf("%s has the keys %s, which do not exist", policyName(policy), list(together, "and")).do("%s", leaveOut(row))
 					case !row.TakesPolicy(v):
 						return problemf("%s has the key %s, which does not exist", policyName(policy), key).do("%s", leaveOut(row))
 					case policy.Operator && !row.TakesOperatorPolicy(v):
@@ -40,6 +45,15 @@ var policyKeyUnknown = Rule{
 			}
 		}
 	},
+}
+
+// alike are the keys of a policy that came and go with one and that the same replaces,
+// itself among them: ha-mode, ha-params and ha-sync-mode are one mistake.
+func alike(policy *topology.Policy, row *catalog.Setting) []string {
+	return slices.DeleteFunc(policy.Definition.Keys(), func(key string) bool {
+		other := catalog.LookupPolicyKey(key)
+		return other == nil || other != row && (row.Instead == "" || other.Instead != row.Instead || !slices.Equal(other.Policy, row.Policy))
+	})
 }
 
 // keyAt is where the spec has a key of a policy's definition.

@@ -69,7 +69,7 @@ func upgradedPolicy(q *topology.Queue, before, after *topology.Policy, t topolog
 		return problemf("on RabbitMQ %s %s starts to act on queue %q: %s", to, policyName(after), q.Name, definition(after)).
 			like("get %s on RabbitMQ %s, which starts to act: %s", policyName(after), to, definition(after))
 	case after == nil:
-		return problemf("on RabbitMQ %s %s no longer acts on queue %q%s: %s is lost", to, policyName(before), q.Name, why, definition(before)).
+		return problemf("on RabbitMQ %s %s no longer acts on queue %q%s: the queue loses %s", to, policyName(before), q.Name, why, definition(before)).
 			like("lose %s on RabbitMQ %s%s: %s", policyName(before), to, why, definition(before))
 	}
 	return problemf("on RabbitMQ %s %s acts on queue %q in place of %s%s: %s", to, policyName(after), q.Name, policyName(before), why, definition(after)).

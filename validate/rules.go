@@ -20,6 +20,7 @@ var Rules = []Rule{
 	policyApplyTo,
 	policyPattern,
 	policyEmpty,
+	policyKeysTogether,
 	defaultExchangeNotWritable,
 	parameterNeedsPlugin,
 

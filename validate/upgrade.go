@@ -42,10 +42,9 @@ func (p *Pass) onUpgrade(o topology.Object, at topology.Position, check func(fro
 		}
 		answers[i].from = append(answers[i].from, v)
 	}
-	starts := &state{versions: p.from}
 	for _, a := range answers {
 		if len(a.from) < len(p.from) {
-			coming := ", coming from RabbitMQ " + starts.span(a.from)
+			coming := ", coming from RabbitMQ " + catalog.Span(a.from, p.from)
 			a.summary += coming
 			if a.group != "" {
 				a.group += coming

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -98,4 +99,29 @@ func (r Range) String() string {
 		return "before " + r.Until.String()
 	}
 	return "from " + r.Since.String() + ", before " + r.Until.String()
+}
+
+// Span names some of a list of versions in words, both oldest first: "3.10 to 3.13
+// and 4.3".
+func Span(some, of []Version) string {
+	var words strings.Builder
+	for i := 0; i < len(some); {
+		start, n := slices.Index(of, some[i]), 1
+		for i+n < len(some) && start+n < len(of) && of[start+n] == some[i+n] {
+			n++
+		}
+		switch {
+		case i == 0:
+		case i+n == len(some):
+			words.WriteString(" and ")
+		default:
+			words.WriteString(", ")
+		}
+		words.WriteString(some[i].String())
+		if n > 1 {
+			words.WriteString(" to " + some[i+n-1].String())
+		}
+		i += n
+	}
+	return words.String()
 }

@@ -96,3 +96,19 @@ func TestFormatAge(t *testing.T) {
 		}
 	}
 }
+
+func TestSpan(t *testing.T) {
+	tests := []struct {
+		some []Version
+		want string
+	}{
+		{[]Version{V(4, 3)}, "4.3"},
+		{[]Version{V(3, 10), V(3, 11)}, "3.10 to 3.11"},
+		{[]Version{V(3, 10), V(3, 11), V(3, 13), V(4, 2), V(4, 3)}, "3.10 to 3.11, 3.13 and 4.2 to 4.3"},
+	}
+	for _, test := range tests {
+		if got := Span(test.some, Releases); got != test.want {
+			t.Errorf("%v: %q, want %q", test.some, got, test.want)
+		}
+	}
+}
