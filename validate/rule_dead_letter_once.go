@@ -14,7 +14,7 @@ var deadLetterAtMostOnce = Rule{
 	Doc: "The broker deletes a dead message from its queue as it publishes it to the dead-letter exchange, without a confirm: " +
 		"where the target has no room for it (overflow reject-publish) or is not available at that moment, it is lost (measured " +
 		"with a full target). Quorum queues can do better, with the strategy at-least-once; classic ones cannot. Nothing is said of a " +
-		"queue with a contract: somebody has thought about what it may lose. Of a classic queue in a spec it is a note.",
+		"queue with a contract: somebody has thought about what it may lose. Of a classic queue in a spec and of the retry mechanism reject-cycle, which have no other way, it is a note.",
 	Fix: "On a quorum queue say `strategy: at-least-once` under dead_letter, or `strategy: at-most-once` where the loss is " +
 		"acceptable. A classic queue whose dead messages matter should be a quorum queue; otherwise say in its contract what it promises.",
 	Check: func(p *Pass) {
@@ -32,8 +32,11 @@ var deadLetterAtMostOnce = Rule{
 				}
 				b := problemf("queue %q is a %s queue that hands its dead messages on at most once: one that its target cannot take at that moment is lost", q.Name, t).
 					like("are %s queues that hand their dead messages on at most once: one that its target cannot take at that moment is lost", t)
-				// A classic queue has no other way, and whoever writes a spec chose it.
-				if t == topology.Classic && q.Intent != nil {
+				// What has no other way is chosen by whoever writes a spec.
+				switch r := intent(q).Retry; {
+				case r != nil && r.Mechanism == topology.MechanismRejectCycle:
+					b = b.as(diag.Info).do("The mechanism reject-cycle has no other way. Where a lost retry matters use `mechanism: wait-queue`, and `strategy: at-least-once` on a quorum queue.")
+				case t == topology.Classic && q.Intent != nil:
 					b = b.as(diag.Info)
 				}
 				return b

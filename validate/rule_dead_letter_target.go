@@ -141,7 +141,7 @@ var deadLetterUnroutable = Rule{
 			case lost.Certain.Wide() || p.elseMissing(q, e, v):
 				return problem{} // dlx-without-else says so
 			}
-			return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and nothing there takes %s", q.Name, r.Exchange, from, some(lost.Certain)).
+			return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and one with a key that nothing there takes is lost (%s)", q.Name, r.Exchange, from, some(lost.Certain)).
 				as(diag.Warning)
 		})
 	},
@@ -207,7 +207,7 @@ var dlxWithoutElse = Rule{
 					like("dead-letter to exchange %q: dead messages that neither its bindings nor its alternate exchange take are lost", e.Name)
 			}
 			if _, lost := p.graph(v).DeadLetters(q.Name); e.Type == "topic" {
-				b.summary += fmt.Sprintf(", %s", some(lost.Certain))
+				b.summary += fmt.Sprintf(" (%s)", some(lost.Certain))
 			}
 			if c := intent(q).Contract; c != nil && !c.None && c.AfterFailureQueue != "" {
 				b = b.as(diag.Error)

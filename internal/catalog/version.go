@@ -107,7 +107,7 @@ func Span(some, of []Version) string {
 	var words strings.Builder
 	for i := 0; i < len(some); {
 		start, n := slices.Index(of, some[i]), 1
-		for i+n < len(some) && start+n < len(of) && of[start+n] == some[i+n] {
+		for start >= 0 && i+n < len(some) && start+n < len(of) && of[start+n] == some[i+n] {
 			n++
 		}
 		switch {

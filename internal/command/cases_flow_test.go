@@ -42,6 +42,21 @@ var flowCases = []offlineCase{
 		spec: "queues:\n  q: {type: quorum, delayed_retry: {type: failed, min: 700ms, max: 2s}, retry: {max_attempts: 5}, dead_letter: dead}\n  dead: {" + owned + "}",
 	},
 	{
+		name: "A38 one mistake with overflow is one error",
+		spec: "queues:\n  q: {type: quorum, max_length: 10, overflow: reject-publish-dlx, retry: {max_attempts: 3}, dead_letter: {queue: dead, strategy: at-least-once}}\n" +
+			"  r: {type: quorum, max_length: 10, overflow: reject-publish-dlx, retry: {max_attempts: 3}, dead_letter: {queue: dead, strategy: at-most-once}}\n  dead: {" + owned + "}",
+		want: []string{"error 3 setting-contradiction", "error 4 reject-publish-dlx-on-quorum"},
+	},
+	{
+		name: "A38 mirroring is one mistake", args: []string{"--rabbitmq", "4.3", "--from", "4.0"},
+		spec: "policies:\n  p: {pattern: ^nobody$, apply_to: queues, definition: {ha-mode: exactly, ha-params: 2, ha-sync-mode: automatic}}",
+		want: []string{"error 3 policy-key-unknown"}, says: []string{"ha-mode, ha-params and ha-sync-mode"},
+	},
+	{
+		name: "C21 the reject cycle cannot do better than at most once",
+		spec: "queues:\n  q: {type: quorum, retry: {max_attempts: 3, delays: [30s], mechanism: reject-cycle}, dead_letter: dead}\n  dead: {" + owned + "}",
+	},
+	{
 		name: "A39 and case 35: TTL and TTL",
 		spec: "queues:\n  c1: {type: classic, message_ttl: 300ms, dead_letter: c2}\n  c2: {type: classic, message_ttl: 300ms, dead_letter: c1}",
 		want: []string{"error 3 ttl-cycle-loses"},

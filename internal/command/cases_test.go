@@ -48,7 +48,7 @@ var offlineCases = []offlineCase{
 		name: "H6 delays of two queues in one wait queue without a TTL",
 		spec: "queues:\n  a: {type: classic, retry: {max_attempts: 5, delays: [2s], mechanism: per-message, wait_queue: {name: w}}, dead_letter: d}\n" +
 			"  b: {type: classic, retry: {max_attempts: 5, delays: [5s], mechanism: per-message, wait_queue: {name: w}}, dead_letter: d}\n  d: {" + owned + "}",
-		want: []string{"error 4 mixed-delays"},
+		want: []string{"error 4 mixed-delays", "error 4 generated-differs", "error 3 wait-queue-without-return"},
 	},
 	{
 		name: "H6 several delays on messages",
@@ -268,6 +268,11 @@ func TestCasesOffline(t *testing.T) {
 				}
 			}
 			isError := func(f string) bool { return strings.HasPrefix(f, "error ") }
+			for _, f := range found {
+				if isError(f) && !slices.Contains(c.want, f) {
+					t.Errorf("one mistake too many: %s", f)
+				}
+			}
 			exit := 0
 			if slices.ContainsFunc(c.want, isError) {
 				exit = 3

@@ -76,6 +76,10 @@ func runValidate(c *cli.Context, s Streams) error {
 			return writeBaseline(s, name, in)
 		}
 		findings = validate.Check(in)
+		if len(in.Versions) == 0 {
+			in.Versions = catalog.Releases
+		}
+		o.For = "RabbitMQ " + catalog.Span(in.Versions, catalog.Releases)
 	}
 	findings.Sort()
 	if c.IsSet("severity") {
@@ -89,7 +93,7 @@ func runValidate(c *cli.Context, s Streams) error {
 		return err
 	}
 	if len(findings) == 0 && o.Format == render.Text {
-		if _, err := fmt.Fprintln(s.Out, "no findings"); err != nil {
+		if _, err := fmt.Fprintf(s.Out, "%s for %s\n", render.Tally(findings), o.For); err != nil {
 			return err
 		}
 	}

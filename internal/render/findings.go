@@ -24,7 +24,7 @@ var findingFormats = []struct {
 	format Format
 	write  func(p *printer, list diag.List, o Options)
 }{
-	{Text, func(p *printer, list diag.List, o Options) { p.findingsText(list, o.Sources) }},
+	{Text, func(p *printer, list diag.List, o Options) { p.findingsText(list, o) }},
 	{JSON, (*printer).findingsJSON},
 	{Markdown, func(p *printer, list diag.List, _ Options) { p.findingsMarkdown(list) }},
 	{GitHub, (*printer).findingsGitHub},
@@ -136,8 +136,8 @@ func severityStyle(s diag.Severity) style {
 	return blue
 }
 
-func (p *printer) findingsText(list diag.List, sources map[string][]byte) {
-	lines := newSourceLines(sources)
+func (p *printer) findingsText(list diag.List, o Options) {
+	lines := newSourceLines(o.Sources)
 	for _, d := range list {
 		p.printf("%s: %s %s\n", p.paint(string(d.Severity), severityStyle(d.Severity)), text.Line(d.Summary), p.paint("["+text.Line(d.Code)+"]", faint))
 		if !d.Position.IsZero() {
@@ -158,8 +158,15 @@ func (p *printer) findingsText(list diag.List, sources map[string][]byte) {
 		}
 	}
 	if len(list) > 0 {
-		p.printf("%s\n", Tally(list))
+		p.printf("%s%s\n", Tally(list), o.checkedFor())
 	}
+}
+
+func (o Options) checkedFor() string {
+	if o.For == "" {
+		return ""
+	}
+	return " for " + o.For
 }
 
 // maxRelated bounds the further places that text shows; JSON has all.

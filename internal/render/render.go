@@ -54,6 +54,9 @@ type Options struct {
 	// Sources holds the text of the files that findings point into.
 	Sources map[string][]byte
 
+	// For says in text what the findings were looked for in: "RabbitMQ 3.10 to 4.3".
+	For string
+
 	// The formats for other programs use these too.
 
 	// Version is rabbitctl's own.
