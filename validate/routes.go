@@ -2,7 +2,6 @@ package validate
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/flow"
@@ -134,25 +133,31 @@ func (s *state) ends() *ends {
 			}
 		}
 	}
+	var alternates []string
 	for _, x := range s.vhost.Exchanges {
-		if ae, _, ok := s.alternate(x); ok {
-			for _, name := range targets(g.Reach(ae, g.AllKeys())) {
-				e.unrouted[name] = true
-			}
+		if ae, _, ok := s.alternate(x); ok && ae != "" { // the default exchange takes nothing from others
+			alternates = append(alternates, ae)
 		}
+	}
+	for _, name := range g.ReachedFrom(alternates) {
+		e.unrouted[name] = true
 	}
 	s.ended = e
 	return e
 }
 
-// feeds lists the queues that messages published to an exchange can come to.
-func (s *state) feeds(exchange string) []*topology.Queue {
+// promisedFrom is the first queue with a contract that messages published to an
+// exchange can come to; nil: there is none.
+func (s *state) promisedFrom(exchange string) *topology.Queue {
 	g := s.graph(s.newest())
-	var all []*topology.Queue
 	for _, name := range targets(g.Reach(exchange, g.AllKeys())) {
-		if q := s.index.Queues[name]; q != nil && !slices.Contains(all, q) {
-			all = append(all, q)
+		q := s.index.Queues[name]
+		if q == nil {
+			continue
+		}
+		if c := intent(q).Contract; c != nil && !c.None && !meantToVanish(q) {
+			return q
 		}
 	}
-	return all
+	return nil
 }

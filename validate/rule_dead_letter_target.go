@@ -138,7 +138,7 @@ var deadLetterUnroutable = Rule{
 			case r.Exchange == "":
 				return problemf("queue %q dead-letters to the default exchange without a routing key%s: no queue has the name of a message's own key (%s)", q.Name, from, some(lost.Certain)).
 					do("Set the routing key of the route to the name of the dead-letter queue.")
-			case lost.Certain.Wide() || p.elseMissing(q, e, v):
+			case p.elseMissing(q, e, v):
 				return problem{} // dlx-without-else says so
 			}
 			return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and one with a key that nothing there takes is lost (%s)", q.Name, r.Exchange, from, some(lost.Certain)).

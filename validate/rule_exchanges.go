@@ -136,7 +136,7 @@ var alternateExchangeMissing = Rule{
 				p.report(e, at, problemf("the alternate exchange of exchange %q is the default exchange%s, which takes nothing from another one", e.Name, from))
 			case known == missing:
 				p.report(e, at, problemf("the alternate exchange %q of exchange %q%s is not declared", name, e.Name, from))
-			case known == declared && p.graph(p.newest()).Reach(name, p.graph(p.newest()).AllKeys()).Nowhere():
+			case known == declared && p.graph(p.newest()).Unroutable(name, p.graph(p.newest()).AllKeys()).Certain == p.graph(p.newest()).AllKeys():
 				p.report(e, at, problemf("the alternate exchange %q of exchange %q%s leads to no queue", name, e.Name, from))
 			case name == e.Name:
 				p.report(e, at, problemf("exchange %q is its own alternate exchange%s: what it cannot route stays unrouted", e.Name, from))

@@ -63,21 +63,20 @@ var unroutableUnguarded = Rule{
 	Fix: "Give the exchange an alternate_exchange with a queue behind it, say under `publishers:` who publishes there and that it " +
 		"is mandatory, or say in `loses: {unrouted: REASON}` that the loss is meant.",
 	Check: func(p *Pass) {
-		g := p.graph(p.newest())
+		g, told := p.graph(p.newest()), 0
 		for _, e := range p.ourExchanges() {
 			if e.Internal || e.Intent != nil && e.Intent.Generated != "" || losesUnrouted(e) || len(p.index.From[e.Name]) == 0 {
 				continue
 			}
 			lost := g.Unguarded(e.Name)
 			// Of types that choose by chance or that nobody knows, nothing certain can be said.
-			if lost.Certain.Empty() && e.Type != "headers" || lost.Possible.Empty() || g.Reach(e.Name, g.AllKeys()).Open {
+			if lost.Certain.Empty() && e.Type != "headers" || lost.Possible.Empty() || g.Open(e.Name) {
 				continue
 			}
 			b := p.unguarded(e, lost)
-			for _, q := range p.feeds(e.Name) {
-				if c := intent(q).Contract; c != nil && !c.None && !meantToVanish(q) {
-					b.related = related(c.Position, fmt.Sprintf("the contract of queue %q, which gets its messages here", q.Name))
-					break
+			if told++; told <= maxSources { // among thousands nobody looks for it
+				if q := p.promisedFrom(e.Name); q != nil {
+					b.related = related(intent(q).Contract.Position, fmt.Sprintf("the contract of queue %q, which gets its messages here", q.Name))
 				}
 			}
 			p.report(e, e.Position, b)

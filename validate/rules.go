@@ -117,4 +117,7 @@ var Rules = []Rule{
 	upgradeDefaultQueueType,
 	upgradeDelayedMessagePlugin,
 	upgradeMaxAgeCompared,
+
+	// What the others could not be sure of; the last, because it asks what they met.
+	routesNotExact,
 }

@@ -60,15 +60,19 @@ func (a *algebra) combine(operation byte, x, y *Keys) *Keys {
 	if k, ok := a.done[key]; ok {
 		return k
 	}
-	k := a.widened(x)
-	if operation == union {
-		k = a.widened(a.all)
-	}
+	var k *Keys
 	// What y has too much must not be taken away.
 	if operation != minus || !y.wide {
 		if raw, ok := a.product(operation, x, y); ok {
 			k = a.intern(raw, x.wide || y.wide)
 		}
+	}
+	switch {
+	case k != nil:
+	case operation == union:
+		k = a.tooCostly(a.all)
+	default:
+		k = a.tooCostly(x)
 	}
 	a.done[key] = k
 	return k
@@ -197,7 +201,7 @@ func (a *algebra) patterns(list []string) *Keys {
 	}
 	raw, ok := t.determine(&a.left)
 	if !ok {
-		return a.widened(a.all)
+		return a.tooCostly(a.all)
 	}
 	return a.intern(raw, false)
 }

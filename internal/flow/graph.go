@@ -217,6 +217,72 @@ func (g *Graph) Reach(exchange string, keys *Keys) *Reach {
 	return g.spread(exchange, class{keys: keys}, anyHeaders)
 }
 
+// ReachedFrom lists the queues that messages published to any of some exchanges can
+// come to, all followed together.
+func (g *Graph) ReachedFrom(exchanges []string) []string {
+	s := spreading{router: g.router, reach: &Reach{}, at: map[*exchange]*arrival{}, view: anyHeaders}
+	for _, name := range exchanges {
+		if x := g.exchange(name); x != nil {
+			s.arrive(x, flow{g.all, g.all}, nil, Step{})
+		}
+	}
+	s.run()
+	names := make([]string, len(s.reach.Targets))
+	for i := range s.reach.Targets {
+		names[i] = s.reach.Targets[i].Queue
+	}
+	return names
+}
+
+// Open reports whether messages published to an exchange may come to one of which not
+// all is known.
+func (g *Graph) Open(exchange string) bool {
+	x := g.exchange(exchange)
+	// Mostly that needs no look at keys.
+	return x != nil && g.leadsToOpen(x) && g.Reach(exchange, g.all).Open
+}
+
+// Rough reports whether something of what the graph was asked so far was too costly to
+// work out exactly: it then said that more may go somewhere, or may not, than does.
+func (g *Graph) Rough() bool { return g.rough || g.left < 0 || g.looked > 128*maxLooked }
+
+// leadsToOpen reports whether bindings and alternate exchanges lead from an exchange
+// to an open one, whatever their keys.
+func (r *router) leadsToOpen(x *exchange) bool {
+	if r.toOpen == nil {
+		r.toOpen = map[*exchange]bool{}
+		before := map[*exchange][]*exchange{}
+		var todo []*exchange
+		meet := func(x *exchange) {
+			if !r.toOpen[x] {
+				r.toOpen[x] = true
+				todo = append(todo, x)
+			}
+		}
+		for _, from := range r.inOrder {
+			if from.open || from.kind == unknownKind {
+				meet(from)
+			}
+			for _, to := range r.followers(from) {
+				before[to] = append(before[to], from)
+			}
+			for _, b := range from.bindings {
+				if b.DestinationType == topology.ToExchange && r.exchanges[b.Destination] == nil {
+					meet(from) // an exchange that only a pattern of external objects covers
+				}
+			}
+		}
+		for len(todo) > 0 {
+			last := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, from := range before[last] {
+				meet(from)
+			}
+		}
+	}
+	return r.toOpen[x]
+}
+
 // Unroutable works out which messages with some keys, published to an exchange, come
 // to no queue.
 func (g *Graph) Unroutable(exchange string, keys *Keys) Lost {

@@ -199,6 +199,8 @@ type algebra struct {
 	// left is how many more transitions may be worked out: beyond it, results are
 	// wide. No input can make the analysis run for ever.
 	left int
+	// rough: something was too costly to be worked out.
+	rough bool
 }
 
 type operands struct {
@@ -389,6 +391,12 @@ func (a *algebra) literals(keys []string) *Keys {
 		slices.SortFunc(raw[i].words, func(x, y edge) int { return strings.Compare(x.word, y.word) })
 	}
 	return a.intern(raw, false)
+}
+
+// tooCostly stands for a set that is too costly to work out and holds no more than k.
+func (a *algebra) tooCostly(k *Keys) *Keys {
+	a.rough = true
+	return a.widened(k)
 }
 
 // widened is the same set, marked as larger than it should be.

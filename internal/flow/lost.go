@@ -7,7 +7,8 @@ import (
 // Lost are the keys of messages that come to no queue.
 type Lost struct {
 	// Certain are those that certainly come to none, Possible all that may not:
-	// where a header, a hash or something unknown decides.
+	// where a header, a hash or something unknown decides. Where sets are too costly
+	// to work out, Certain holds only some, and Possible more than there are.
 	Certain, Possible *Keys
 }
 
@@ -20,9 +21,28 @@ func (r *router) lost(from string, c class, w *view) Lost {
 	lost, ok := r.losses[key]
 	if !ok {
 		lost = r.findLost(from, c, w)
+		if lost.Certain.wide {
+			lost.Certain = r.proved(from, lost.Certain, c, w)
+		}
 		r.losses[key] = lost
 	}
 	return lost
+}
+
+// proved are some keys of a set too costly to work out that are certainly lost, each
+// looked up by itself; none when even which keys there are is too costly.
+func (r *router) proved(from string, k *Keys, c class, w *view) *Keys {
+	if c.keys.wide {
+		return r.none
+	}
+	var lost []string
+	some, _ := k.Some(maxNamed)
+	for _, key := range some {
+		if c.keys.Contains(key) && !r.findLost(from, class{r.literal(key), c.cc}, w).Certain.Empty() {
+			lost = append(lost, key)
+		}
+	}
+	return r.literals(lost)
 }
 
 func (r *router) findLost(from string, c class, w *view) Lost {

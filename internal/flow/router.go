@@ -62,7 +62,9 @@ type router struct {
 	names     *Keys                // of all queues
 	published map[string][]publish // by exchange, from publishers
 	spreads   map[spreadKey]*Reach
-	spent     int // targets in all spreads
+	spent     int                // targets in all spreads
+	visits    int                // of exchanges in all spreads
+	toOpen    map[*exchange]bool // lead to an open one; nil until asked for
 	losses    map[spreadKey]Lost
 	delivered map[*view]map[*exchange]delivers
 }

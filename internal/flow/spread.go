@@ -195,9 +195,10 @@ func (r *router) matched(x *exchange) *Keys {
 			x.matched = r.literals(keys)
 		} else {
 			raw, ok := x.trie.determine(&r.left)
-			x.matched = r.widened(r.all)
 			if ok {
 				x.matched = r.intern(raw, false)
+			} else {
+				x.matched = r.tooCostly(r.all)
 			}
 		}
 	}
@@ -214,6 +215,7 @@ type Target struct {
 
 	from *arrival
 	by   *topology.Binding // nil at the default exchange
+	more []flow            // what came by other ways, until the spread is done
 }
 
 // Path is the first way found.
@@ -289,6 +291,11 @@ type spreadKey struct {
 // leads to every other there would be the square of their number.
 const maxTargets = 1 << 20
 
+// maxVisits is how many exchanges all spreads together visit, some seconds' worth.
+// Where thousands of exchanges lead to each other there would be the square of their
+// number. What is asked beyond may go anywhere.
+const maxVisits = 1 << 21
+
 // spread follows a set of messages from an exchange. Exchanges are visited in the
 // order of router.sort, so that each is visited once where there are no circles.
 func (r *router) spread(from string, c class, w *view) *Reach {
@@ -296,10 +303,16 @@ func (r *router) spread(from string, c class, w *view) *Reach {
 	if known, ok := r.spreads[key]; ok {
 		return known
 	}
+	if r.visits > maxVisits {
+		r.rough = true
+		reach := &Reach{Open: true}
+		r.spreads[key] = reach
+		return reach
+	}
 	begin := flow{c.keys, c.keys}
 	if r.spent > maxTargets {
 		// From here on one answer for all keys must do.
-		rough := spreadKey{from, class{r.widened(r.all), c.cc}, w}
+		rough := spreadKey{from, class{r.tooCostly(r.all), c.cc}, w}
 		if rough != key {
 			reach := r.spread(rough.exchange, rough.class, w)
 			r.spreads[key] = reach
@@ -316,12 +329,7 @@ func (r *router) spread(from string, c class, w *view) *Reach {
 	}
 	s := spreading{router: r, reach: reach, at: map[*exchange]*arrival{}, cc: c.cc, view: w}
 	s.arrive(start, begin, nil, Step{})
-	for len(s.todo) > 0 {
-		x := heap.Pop(&s.todo).(*exchange)
-		a := s.at[x]
-		a.queued = false
-		s.visit(x, a)
-	}
+	s.run()
 	return reach
 }
 
@@ -333,6 +341,20 @@ type spreading struct {
 	todo  byOrder
 	cc    string
 	view  *view
+}
+
+// run follows what has arrived.
+func (s *spreading) run() {
+	for len(s.todo) > 0 {
+		x := heap.Pop(&s.todo).(*exchange)
+		a := s.at[x]
+		a.queued = false
+		s.visit(x, a)
+		s.visits++
+	}
+	for i := range s.reach.Targets {
+		s.gather(&s.reach.Targets[i])
+	}
 }
 
 // arrival is what has come to an exchange.
@@ -368,8 +390,24 @@ func (s *spreading) deliver(queue string, f flow, from *arrival, by *topology.Bi
 		s.spent++
 		return
 	}
-	sum := s.sum(flow{t.Keys, t.Certain}, f)
-	t.Keys, t.Certain = sum.may, sum.sure
+	t.more = append(t.more, f)
+}
+
+// gather unites what came to a queue by all ways: one by one, thousands of bindings
+// of one queue would take the square of their number.
+func (s *spreading) gather(t *Target) {
+	if len(t.more) == 0 {
+		return
+	}
+	may, sure := []*Keys{t.Keys}, []*Keys{t.Certain}
+	for _, f := range t.more {
+		may, sure = append(may, f.may), append(sure, f.sure)
+	}
+	t.more = nil
+	t.Keys = s.unions(may)
+	if t.Certain = t.Keys; !slices.Equal(may, sure) {
+		t.Certain = s.unions(sure)
+	}
 }
 
 func (s *spreading) visit(x *exchange, a *arrival) {
