@@ -200,30 +200,48 @@ func (m *mover) copy(list []amqp.Delivery) error {
 			m.conn.wire.Close()
 			return &Error{Via: ViaAMQP, Step: "basic.publish", class: timeout, Unknown: true, Err: fmt.Errorf("no confirm within %s", m.conn.limit)}
 		}
-		select {
-		case r := <-m.returns:
-			return m.refuse("no queue took a copy of a message: %d %s", r.ReplyCode, redact(r.ReplyText))
-		default:
+		err := m.verdict(c, i, len(confirms))
+		if err != nil && i > 0 {
+			_ = m.acknowledge(list[:i]) // at worst these are there twice
 		}
-		if !c.Acked() {
-			if m.ch.IsClosed() {
-				return m.ended()
-			}
-			return m.refuse("the broker refused the copy of message %d of %d in hand: the queue that it goes to is full, or not there for the moment", i+1, len(confirms))
+		if err != nil {
+			return err
 		}
 	}
+	return m.acknowledge(list)
+}
+
+// verdict says what became of a copy that the broker has answered.
+func (m *mover) verdict(c *amqp.DeferredConfirmation, i, of int) error {
+	select {
+	case r, ok := <-m.returns:
+		if ok { // else the channel is closed
+			return m.refuse("no queue took a copy of a message: %d %s", r.ReplyCode, redact(r.ReplyText))
+		}
+	default:
+	}
+	if c.Acked() {
+		return nil
+	}
+	if m.ch.IsClosed() {
+		return m.ended()
+	}
+	return m.refuse("the broker refused the copy of message %d of %d in hand: the queue that it goes to is full, or not there for the moment", i+1, of)
+}
+
+// acknowledge ends with messages whose copies are confirmed. The broker does not
+// answer: when it is lost, they come again.
+func (m *mover) acknowledge(list []amqp.Delivery) error {
 	last := list[len(list)-1].DeliveryTag
-	// Without an answer: when it is lost, the messages come again.
-	err = m.conn.within(ctx, "basic.ack", func() error { return m.ch.Ack(last, true) })
-	if err != nil {
+	if err := m.conn.within(context.WithoutCancel(m.ctx), "basic.ack", func() error { return m.ch.Ack(last, true) }); err != nil {
 		return m.cause(err)
 	}
 	m.moved += int64(len(list))
 	return nil
 }
 
+// refuse is about a copy; what is in hand goes back when the connection is closed.
 func (m *mover) refuse(format string, args ...any) error {
-	m.conn.wire.Close()
 	return &Error{Via: ViaAMQP, Step: "basic.publish", class: notSent, Err: fmt.Errorf(format, args...)}
 }
 

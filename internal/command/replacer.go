@@ -67,10 +67,10 @@ func (r *replacer) Replace(ctx context.Context, c *plan.Change) error {
 	if err != nil {
 		return err
 	}
-	r.tell("%s: replaced%s; %s moved to the holding queue and %d back, %s; at most %s that came meanwhile there twice%s", name,
+	r.tell("%s: replaced%s; %s moved to the holding queue and %d back, %s; at most %s there twice%s", name,
 		map[bool]string{true: ", continuing what was begun", false: ""}[report.Resumed],
 		text.Plural(int(report.Out), "message", "messages"), report.Back, text.Plural(report.Bindings, "binding", "bindings"),
-		text.Plural(int(report.Twice), "message is", "messages are"), gapText(report.Gap))
+		text.Plural(int(report.Twice), "message that came meanwhile is", "messages that came meanwhile are"), gapText(report.Gap))
 	return nil
 }
 

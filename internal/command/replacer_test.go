@@ -29,7 +29,7 @@ func replaceOn(t *testing.T, b *brokertest.Broker, vhost, address string) *repla
 	}
 	c, err := broker.New(broker.Options{
 		URL: b.URL, AMQPURL: "amqp://" + address, Username: b.Username, Password: b.Password,
-		Timeout: 20 * time.Second, StatisticsLag: 4 * time.Second,
+		Timeout: 20 * time.Second, StatisticsLag: 2 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -270,5 +270,124 @@ func TestReplaceKilledAfterEachStep(t *testing.T) {
 				b.AwaitDepth(t, vhost, "q", 1, 5*time.Second)
 			})
 		}
+	})
+}
+
+// refused runs a replacement that must be refused.
+func refused(t *testing.T, r *replacer, q *topology.Queue, says string) {
+	t.Helper()
+	report, err := replace.Run(t.Context(), r, replace.Job{Queue: q})
+	var refusal *replace.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), says) {
+		t.Fatalf("%+v, error %v, want a refusal that says %q", report, err, says)
+	}
+}
+
+// TestReplaceRefuses: what could lose something is refused before anything is changed.
+func TestReplaceRefuses(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		t.Run("waiting to be dead-lettered", func(t *testing.T) { // rows B13 and B14
+			vhost := b.VirtualHost(t)
+			b.DeclareQueue(t, vhost, "q", typed(topology.Quorum, amqp.Table{
+				"x-dead-letter-exchange": "missing", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+			}))
+			b.Publish(t, vhost, "", "q", 1)
+			ch := b.Channel(t, vhost)
+			d, ok, err := ch.Get("q", false)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			if err := d.Reject(false); err != nil {
+				t.Fatal(err)
+			}
+			r := replaceOn(t, b, vhost, "")
+			q := queueOf(vhost, "q", topology.Classic, nil)
+			brokertest.Eventually(t, 20*time.Second, func() error {
+				if n, err := r.DeadLettering(t.Context(), q); n != 1 || err != nil {
+					return fmt.Errorf("%d wait, %v", n, err)
+				}
+				return nil
+			})
+			refused(t, r, q, "1 message is still waiting to be dead-lettered")
+			wantClean(t, b, vhost)
+			b.DeclareExchange(t, vhost, "missing", "fanout", nil)
+			b.DeclareQueue(t, vhost, "dead", nil)
+			b.Bind(t, vhost, "missing", "dead", "", nil)
+			if !b.HasQueue(t, vhost, "q") {
+				t.Error("the queue is gone")
+			}
+		})
+		t.Run("policy on the holding queue", func(t *testing.T) {
+			vhost := b.VirtualHost(t)
+			b.DeclareQueue(t, vhost, "q", nil)
+			b.Put(t, brokertest.Path("policies", vhost, "all"), map[string]any{"pattern": ".*", "definition": map[string]any{"max-length": 10}})
+			refused(t, replaceOn(t, b, vhost, ""), queueOf(vhost, "q", topology.Quorum, nil), `max-length 10 by policy "all"`)
+			wantClean(t, b, vhost)
+		})
+		t.Run("arguments that the broker refuses", func(t *testing.T) {
+			vhost := b.VirtualHost(t)
+			b.DeclareQueue(t, vhost, "q", nil)
+			q := queueOf(vhost, "q", topology.Quorum, topology.Arguments{"x-max-priority": int64(5)})
+			if !b.AtLeast("4.0") {
+				q.Arguments = topology.Arguments{"x-max-length": "many"}
+			}
+			if b.AtLeast("4.3") {
+				q.Arguments = topology.Arguments{"x-overflow": "sometimes"}
+			}
+			_, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{Queue: q})
+			if err == nil || !strings.Contains(err.Error(), "does not take the new queue") {
+				t.Errorf("error %v", err)
+			}
+			wantClean(t, b, vhost)
+			wantType(t, b, vhost, "q", topology.Classic)
+		})
+		t.Run("consumer in the middle", func(t *testing.T) {
+			vhost := b.VirtualHost(t)
+			b.DeclareQueue(t, vhost, "q", nil)
+			b.Bind(t, vhost, "amq.topic", "q", "#", nil)
+			b.Publish(t, vhost, "amq.topic", "a", 20)
+			ch := b.Channel(t, vhost)
+			job := replace.Job{Queue: queueOf(vhost, "q", topology.Quorum, nil), Reached: func(s replace.Step) error {
+				if s != replace.Unbound {
+					return nil
+				}
+				if err := ch.Qos(5, 0, false); err != nil {
+					return err
+				}
+				_, err := ch.Consume("q", "late", false, false, false, false, nil)
+				return err
+			}}
+			_, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), job)
+			if err == nil || !strings.Contains(err.Error(), "1 consumer takes its messages") || !strings.Contains(err.Error(), "the same command continues") {
+				t.Errorf("error %v", err)
+			}
+			b.Publish(t, vhost, "amq.topic", "a", 5)
+			ch.Close()
+			if _, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{Queue: job.Queue}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(takeAll(t, b, vhost, "q")); n != 25 {
+				t.Errorf("%d messages, want 25", n)
+			}
+			wantClean(t, b, vhost)
+		})
+		t.Run("taken and not acknowledged", func(t *testing.T) {
+			vhost := b.VirtualHost(t)
+			b.DeclareQueue(t, vhost, "q", nil)
+			b.Bind(t, vhost, "amq.topic", "q", "#", nil)
+			b.Publish(t, vhost, "amq.topic", "a", 20)
+			ch := b.Channel(t, vhost)
+			if _, ok, err := ch.Get("q", false); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			refused(t, replaceOn(t, b, vhost, ""), queueOf(vhost, "q", topology.Quorum, nil), "1 unacknowledged")
+			ch.Close()
+			b.AwaitDepth(t, vhost, "q", 1, 10*time.Second)
+			b.AwaitDepth(t, vhost, "rabbitctl.hold:q", 19, 10*time.Second)
+			if _, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{Queue: queueOf(vhost, "q", topology.Quorum, nil)}); err != nil {
+				t.Fatal(err)
+			}
+			b.AwaitDepth(t, vhost, "q", 20, 10*time.Second)
+		})
 	})
 }
