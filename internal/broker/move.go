@@ -11,12 +11,16 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// batch is how many messages Move has in hand at a time. A run that is killed gives
-// them back; on a quorum queue that counts as one return of each.
+// batch is how many messages Move copies at a time. It has as many more in hand, which
+// come while it waits for confirms. A run that is killed gives them back; on a quorum
+// queue that counts as one return of each.
 const batch = 100
 
 // lull is how long no message may come until Move asks whether any is left.
 const lull = 200 * time.Millisecond
+
+// gather is how long Move waits for the next message of a batch.
+const gather = 5 * time.Millisecond
 
 // Move takes the messages of a queue in their order and publishes each to an
 // exchange with its own routing key, properties, headers and body. A message is
@@ -82,7 +86,7 @@ func (m *mover) begin() error {
 		if err = m.ch.Confirm(false); err != nil {
 			return err
 		}
-		if err = m.ch.Qos(batch, 0, false); err != nil {
+		if err = m.ch.Qos(2*batch, 0, false); err != nil {
 			return err
 		}
 		single, _ := m.from.Arguments["x-single-active-consumer"].(bool)
@@ -160,14 +164,16 @@ func (m *mover) next(stopped bool) (list []amqp.Delivery, open bool) {
 	case <-timer.C:
 		return nil, true
 	}
+	// A confirm takes as long for many messages as for one.
 	for len(list) < batch {
+		timer.Reset(gather)
 		select {
 		case d, ok := <-m.deliveries:
 			if !ok {
 				return list, false
 			}
 			list = append(list, d)
-		default:
+		case <-timer.C:
 			return list, true
 		}
 	}

@@ -196,3 +196,30 @@ func (b *Broker) AwaitMessage(t testing.TB, vhost, queue string, timeout time.Du
 	})
 	return message
 }
+
+// Drain takes every ready message off a queue, in their order.
+func (b *Broker) Drain(t testing.TB, vhost, queue string) (all []amqp.Delivery) {
+	t.Helper()
+	err := b.on(vhost, func(channel *amqp.Channel) error {
+		deliveries, err := channel.Consume(queue, "", true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		for {
+			select {
+			case d := <-deliveries:
+				all = append(all, d)
+				continue
+			case <-time.After(300 * time.Millisecond):
+			}
+			state, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+			if err != nil || state.Messages == 0 && len(deliveries) == 0 {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		t.Fatalf("drain queue %s: %v", queue, err)
+	}
+	return all
+}

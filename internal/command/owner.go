@@ -194,7 +194,7 @@ func (r *keeper) settle(ctx context.Context, done *apply.Result, state *broker.S
 	}
 	adopted := slices.Clone(r.plan.Adopt)
 	for _, o := range done.Done {
-		if o.Change.Action == plan.Update {
+		if o.Change.Action == plan.Update || o.Change.Action == plan.Replace {
 			adopted = append(adopted, o.Change.Key)
 		}
 	}

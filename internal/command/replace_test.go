@@ -16,20 +16,12 @@ import (
 )
 
 // drained takes all messages off a queue and returns their ids.
-func drained(t *testing.T, b *brokertest.Broker, vhost, queue string) []string {
+func drained(t *testing.T, b *brokertest.Broker, vhost, queue string) (ids []string) {
 	t.Helper()
-	ch := b.Channel(t, vhost)
-	var ids []string
-	for {
-		d, ok, err := ch.Get(queue, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ok {
-			return ids
-		}
+	for _, d := range b.Drain(t, vhost, queue) {
 		ids = append(ids, d.MessageId)
 	}
+	return ids
 }
 
 func numbered(i int, m *amqp091.Publishing) { m.MessageId = fmt.Sprintf("%05d", i) }
@@ -187,7 +179,7 @@ func TestReplaceKilled(t *testing.T) {
 func TestReplaceDuringRestart(t *testing.T) {
 	for _, release := range []string{"3.10", "4.0", "4.3"} {
 		t.Run(release, func(t *testing.T) {
-			const n = 20000
+			const n = 10000
 			node := brokertest.StartNode(t, release)
 			b := &node.Broker
 			vhost := b.VirtualHost(t)

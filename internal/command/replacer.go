@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -48,6 +49,9 @@ func (r *replacer) Replace(ctx context.Context, c *plan.Change) error {
 	want, ok := c.After.(*topology.Queue)
 	if !ok {
 		return fmt.Errorf("%s cannot be replaced: only queues can", c.Key)
+	}
+	if via, why := r.writer.Via(); via != broker.ViaAMQP {
+		return errors.Join(fmt.Errorf("%s is not replaced: that needs AMQP", c.Key), why)
 	}
 	job := replace.Job{Queue: want, WaitConsumers: r.wait}
 	for _, other := range r.plan.Changes {

@@ -55,23 +55,6 @@ func typed(kind topology.QueueType, arguments amqp.Table) amqp.Table {
 	return all
 }
 
-// takeAll takes every message off a queue.
-func takeAll(t *testing.T, b *brokertest.Broker, vhost, queue string) []amqp.Delivery {
-	t.Helper()
-	ch := b.Channel(t, vhost)
-	var all []amqp.Delivery
-	for {
-		d, ok, err := ch.Get(queue, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ok {
-			return all
-		}
-		all = append(all, d)
-	}
-}
-
 // wantClean checks that a replacement left nothing behind.
 func wantClean(t *testing.T, b *brokertest.Broker, vhost string) {
 	t.Helper()
@@ -175,14 +158,21 @@ func TestReplaceUnderLoad(t *testing.T) {
 				b.Publish(t, vhost, "in", "order.old", 500, func(i int, m *amqp.Publishing) { m.MessageId = fmt.Sprintf("old-%03d", i) })
 
 				stop := steadily(t, b, vhost, "in", "order.new", 1000)
-				report, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{Queue: queueOf(vhost, "q", c.to, nil)})
+				begun := time.Now()
+				report, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{
+					Queue: queueOf(vhost, "q", c.to, nil),
+					Reached: func(s replace.Step) error {
+						t.Logf("after %s: %s", time.Since(begun).Round(time.Millisecond), s)
+						return nil
+					},
+				})
 				confirmed, sent := stop()
 				if err != nil {
 					t.Fatal(err)
 				}
 				count := map[string]int{}
 				var old []string
-				for _, d := range takeAll(t, b, vhost, "q") {
+				for _, d := range b.Drain(t, vhost, "q") {
 					if count[d.MessageId]++; strings.HasPrefix(d.MessageId, "old-") {
 						old = append(old, d.MessageId)
 						if d.RoutingKey != "order.old" {
@@ -253,7 +243,7 @@ func TestReplaceKilledAfterEachStep(t *testing.T) {
 				}
 				count := map[string]int{}
 				var old []string
-				for _, d := range takeAll(t, b, vhost, "q") {
+				for _, d := range b.Drain(t, vhost, "q") {
 					if count[d.MessageId]++; strings.HasPrefix(d.MessageId, "old-") {
 						old = append(old, d.MessageId)
 					}
@@ -366,7 +356,7 @@ func TestReplaceRefuses(t *testing.T) {
 			if _, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), replace.Job{Queue: job.Queue}); err != nil {
 				t.Fatal(err)
 			}
-			if n := len(takeAll(t, b, vhost, "q")); n != 25 {
+			if n := len(b.Drain(t, vhost, "q")); n != 25 {
 				t.Errorf("%d messages, want 25", n)
 			}
 			wantClean(t, b, vhost)

@@ -108,6 +108,10 @@ func (r *run) put(ctx context.Context) error {
 
 // declare continues after a run that was killed when the old queue was deleted.
 func (r *run) declare(ctx context.Context) error {
+	old := &topology.Queue{Name: r.want.Name, Type: topology.Classic} // what it was nobody knows
+	if why, remedy := Unfit(old, r.want); why != "" {
+		return r.refuse(why, remedy)
+	}
 	if err := r.put(ctx); err != nil {
 		return err
 	}
