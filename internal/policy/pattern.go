@@ -44,7 +44,7 @@ type pattern struct {
 	re      *regexp2.Regexp
 	folds   bool
 	err     error       // why it cannot be decided, nil: it can
-	cut     atomic.Bool // a match took too long; no further one is tried
+	cut     atomic.Bool // matches took too long; no further one is tried
 }
 
 type patternKind int
@@ -272,13 +272,16 @@ func (p *pattern) matchEngine(name string) (v verdict) {
 	return no
 }
 
+// decides reports whether the pattern can be tried.
+func (p *pattern) decides() bool { return p.err == nil && !p.cut.Load() }
+
 // problem says why the pattern is undecided for some names; "" when it is not.
 func (p *pattern) problem() string {
 	switch {
 	case p.err != nil:
 		return fmt.Sprintf("rabbitctl cannot read it as RabbitMQ does (%s)", p.err)
 	case p.cut.Load():
-		return fmt.Sprintf("matching it against a name took more than %s", matchTimeout)
+		return tooSlow()
 	}
 	return "it ignores case in names with bytes above 127"
 }

@@ -11,6 +11,8 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
@@ -105,6 +107,9 @@ func (s *Set) Problem(p *topology.Policy) string {
 	for _, g := range []*group{s.policies, s.operators} {
 		for i, q := range g.all {
 			if q == p {
+				if g.budget.over() && g.patterns[i].decides() {
+					return tooSlow()
+				}
 				return g.patterns[i].problem()
 			}
 		}
@@ -181,12 +186,14 @@ type group struct {
 	beginning map[string][]int
 	lengths   []int
 	others    []int
+	budget    budget
 }
 
 func newGroup(v catalog.Version, policies []*topology.Policy) *group {
 	g := &group{all: slices.Clone(policies), exact: map[string][]int{}, beginning: map[string][]int{}}
 	slices.SortStableFunc(g.all, func(a, b *topology.Policy) int { return cmp.Compare(a.Name, b.Name) })
 	g.patterns = make([]*pattern, len(g.all))
+	g.budget.of = make([]atomic.Int64, len(g.all))
 	for i, p := range g.all {
 		g.patterns[i] = compile(p.Pattern, v)
 		switch text := g.patterns[i].literal; {
@@ -208,6 +215,26 @@ func newGroup(v catalog.Version, policies []*topology.Policy) *group {
 	return g
 }
 
+// match tries a pattern as long as it and the others do not take too long.
+func (g *group) match(i int, name string) verdict {
+	p := g.patterns[i]
+	if p.kind != engine {
+		return p.match(name)
+	}
+	if g.budget.over() {
+		if g.budget.of[i].Load() > 0 {
+			p.cut.Store(true) // other versions need not find out again
+		}
+		return unknown
+	}
+	start := time.Now()
+	v := p.match(name)
+	if g.budget.spend(i, time.Since(start)) {
+		p.cut.Store(true)
+	}
+	return v
+}
+
 func (g *group) find(name string, t topology.QueueType, exchange bool) (found, undecided []*topology.Policy) {
 	if exchange {
 		t = ""
@@ -224,7 +251,7 @@ func (g *group) find(name string, t topology.QueueType, exchange bool) (found, u
 			if !AppliesTo(g.all[i].ApplyTo, t) {
 				continue
 			}
-			switch g.patterns[i].match(name) {
+			switch g.match(i, name) {
 			case yes:
 				indexes = append(indexes, i)
 			case unknown:
