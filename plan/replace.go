@@ -13,29 +13,27 @@ import (
 // is a holding queue, and have is that when the queue itself is not there.
 func (c *computation) replaceQueue(h *host, want, have *topology.Queue, fields []Field, wayOut string) {
 	change := c.replace(want, have, fields)
-	bindings := len(h.have.To[topology.End{Type: topology.ToQueue, Name: want.Name}])
+	bindings := h.toRestore(want.Name, want.Name)
 	if hold := h.have.Queues[replace.Holding(want.Name)]; hold != nil {
 		change.Reasons = append(change.Reasons, Reason{
 			"replacement-unfinished",
 			fmt.Sprintf("a replacement was begun and not finished: queue %q holds messages and bindings of it", hold.Name),
 		})
-		bindings = max(bindings, len(h.have.To[topology.End{Type: topology.ToQueue, Name: hold.Name}])-1)
+		if held := h.toRestore(hold.Name, want.Name); len(held) > len(bindings) {
+			bindings = held
+		}
 		wayOut = ""
 	}
-	change.Cost.Bindings = max(0, bindings)
+	change.Cost.Bindings = len(bindings)
 	c.describeReplacement(change, want.Intent != nil && want.Intent.DeclaredByClients && len(fields) > 0)
-	if change.Cost.Bindings > 0 {
-		foreign := 0
-		for _, b := range h.have.To[topology.End{Type: topology.ToQueue, Name: have.Name}] {
-			other := *b
-			other.Destination = want.Name
-			if !h.managed[other.Key()] && b.Source != replace.Holding(want.Name) {
-				foreign++
-			}
+	foreign := 0
+	for _, b := range bindings {
+		if !h.managed[b.Key()] {
+			foreign++
 		}
-		if foreign > 0 {
-			change.Reasons = append(change.Reasons, Reason{"foreign-bindings-kept", fmt.Sprintf("%s not in the spec and kept", isOrAre(foreign, "binding"))})
-		}
+	}
+	if foreign > 0 {
+		change.Reasons = append(change.Reasons, Reason{"foreign-bindings-kept", fmt.Sprintf("%s not in the spec and kept", isOrAre(foreign, "binding"))})
 	}
 	if len(change.Blocked) > 0 {
 		return
@@ -53,6 +51,19 @@ func (c *computation) replaceQueue(h *host, want, have *topology.Queue, fields [
 		return
 	}
 	change.block("replace", orElse(how, wayOut), "%s can only be changed by deleting it and creating it again: %s", change.Key, fieldNames(fields))
+}
+
+// toRestore lists the live bindings to a queue as they are when they lead to another.
+func (h *host) toRestore(from, to string) []*topology.Binding {
+	var list []*topology.Binding
+	for _, b := range h.have.To[topology.End{Type: topology.ToQueue, Name: from}] {
+		if b.Source != replace.Holding(to) && b.Source != replace.Returning(to) {
+			other := *b
+			other.Destination = to
+			list = append(list, &other)
+		}
+	}
+	return list
 }
 
 func fieldNames(fields []Field) string {
@@ -119,8 +130,11 @@ func (c *computation) judgeReplacements(h *host) {
 				losses = append(losses, describe(Field{Name: name, Old: before[name].Value, New: after[name].Value}))
 			}
 		}
-		holds := counts.Messages == nil || *counts.Messages > 0
-		if len(losses) > 0 && holds && !c.allows("lossy", change.Key) {
+		switch {
+		case len(losses) == 0 || c.allows("lossy", change.Key):
+		case counts.Messages != nil && *counts.Messages == 0:
+			change.NeedsEmpty = append(change.NeedsEmpty, have.Name)
+		default:
 			change.block("lossy", "empty the queue first, or allow it with "+flagFor("--allow", "lossy", change.Key),
 				"what %s holds comes back to a queue that keeps less: %s", change.Key, strings.Join(losses, ", "))
 		}

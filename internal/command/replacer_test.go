@@ -381,3 +381,43 @@ func TestReplaceRefuses(t *testing.T) {
 		})
 	})
 }
+
+// TestExpiredWhileHeld: a message that expires in the holding queue goes where the
+// queue would have sent it, with its own routing key, whether it was moved there or
+// came by a binding.
+func TestExpiredWhileHeld(t *testing.T) {
+	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		for _, from := range []topology.QueueType{topology.Classic, topology.Quorum} {
+			t.Run(string(from), func(t *testing.T) {
+				vhost := b.VirtualHost(t)
+				b.DeclareExchange(t, vhost, "dlx", "direct", nil)
+				b.DeclareQueue(t, vhost, "dead", nil)
+				b.Bind(t, vhost, "dlx", "dead", "a.b", nil)
+				b.DeclareQueue(t, vhost, "q", typed(from, nil))
+				b.Put(t, brokertest.Path("policies", vhost, "dl"), map[string]any{"pattern": "^q$", "definition": map[string]any{"dead-letter-exchange": "dlx"}})
+				b.Bind(t, vhost, "amq.topic", "q", "#", nil)
+				expiring := func(_ int, m *amqp.Publishing) { m.Expiration = "5000" }
+				b.Publish(t, vhost, "amq.topic", "a.b", 3, expiring)
+				job := replace.Job{Queue: queueOf(vhost, "q", topology.Classic, topology.Arguments{"x-max-priority": int64(3)}), Reached: func(s replace.Step) error {
+					if s == replace.Emptied {
+						return errKilled
+					}
+					return nil
+				}}
+				if _, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), job); !errors.Is(err, errKilled) {
+					t.Fatal(err)
+				}
+				b.Publish(t, vhost, "amq.topic", "a.b", 2, expiring)
+				b.AwaitDepth(t, vhost, "dead", 5, 20*time.Second)
+				if d, _ := b.Message(t, vhost, "dead"); d.RoutingKey != "a.b" || d.Headers["x-first-death-queue"] != "rabbitctl.hold:q" {
+					t.Errorf("routing key %q, headers %v", d.RoutingKey, d.Headers)
+				}
+				job.Reached = nil
+				if _, err := replace.Run(t.Context(), replaceOn(t, b, vhost, ""), job); err != nil {
+					t.Fatal(err)
+				}
+				wantClean(t, b, vhost)
+			})
+		}
+	})
+}

@@ -128,8 +128,8 @@ func (e *Refusal) Error() string {
 // messages are moved to it by.
 func Holding(queue string) string { return topology.HoldPrefix + queue }
 
-// returning is the name of the exchange that messages come back by.
-func returning(queue string) string { return "rabbitctl.return:" + queue }
+// Returning is the name of the exchange that messages come back by.
+func Returning(queue string) string { return "rabbitctl.return:" + queue }
 
 // trial is the name of a queue that is declared to see whether the broker accepts
 // the arguments.
@@ -221,7 +221,7 @@ func (r *run) bindings(queue string) []*topology.Binding {
 	var list []*topology.Binding
 	for _, b := range r.host.Bindings {
 		if b.DestinationType == topology.ToQueue && b.Destination == queue &&
-			b.Source != Holding(r.want.Name) && b.Source != returning(r.want.Name) {
+			b.Source != Holding(r.want.Name) && b.Source != Returning(r.want.Name) {
 			list = append(list, b)
 		}
 	}

@@ -129,7 +129,7 @@ func (r *run) back(ctx context.Context) error {
 	if r.hold == nil {
 		return nil
 	}
-	exchange := returning(r.want.Name)
+	exchange := Returning(r.want.Name)
 	if err := r.way(ctx, exchange, r.want.Name); err != nil {
 		return err
 	}
