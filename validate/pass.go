@@ -214,7 +214,11 @@ func merged(group []finding) diag.Diagnostic {
 	if more := len(names) - shownNames; more > 0 {
 		text = fmt.Sprintf("%s and %d more", quoted(names[:shownNames], ","), more)
 	}
-	what := fmt.Sprintf("%d %ss", len(names), d.Object.Kind.Title())
+	kind := d.Object.Kind.Title() + "s"
+	if stem, ok := strings.CutSuffix(kind, "ys"); ok {
+		kind = stem + "ies"
+	}
+	what := fmt.Sprintf("%d %s", len(names), kind)
 	if about, ok := strings.CutSuffix(group[0].group, ":"); ok {
 		d.Summary = fmt.Sprintf("%s (%s: %s)", about, what, text)
 	} else {

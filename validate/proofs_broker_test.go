@@ -75,6 +75,13 @@ func TestWaitQueuesOnBrokers(t *testing.T) {
 					if n := b.Depth(t, vhost, "q"); n != c.q {
 						t.Errorf("q holds %d messages, want %d", n, c.q)
 					}
+					if c.code == "wait-queue-expires" { // also where nobody says that it is a wait queue
+						wait := *host.VirtualHosts[0].Queues[1]
+						wait.Intent = &topology.QueueIntent{}
+						if !finds(t, b, c.code, hostOf([]topology.Object{plain(), &wait})) {
+							t.Error("of a queue without a role nothing is found")
+						}
+					}
 					for _, code := range []string{"wait-queue-without-ttl", "wait-queue-without-return", "wait-queue-bounded", "wait-queue-expires"} {
 						if got := finds(t, b, code, host); got != (code == c.code) {
 							t.Errorf("%s is found: %v", code, got)

@@ -28,9 +28,9 @@ func TestRealTopologies(t *testing.T) {
 		},
 		// Neither a cycle nor any of 2^28 paths.
 		"04-binary-delay-28-broken": {
-			"json":    {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
-			"spec":    {"error dead-letter-unroutable 27", "info dead-letter-at-most-once 1", "info message-ttl-over-a-year 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
-			"upgrade": {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning unroutable-unguarded 1"},
+			"json":    {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning drop-is-loss 2", "warning unroutable-unguarded 1"},
+			"spec":    {"error dead-letter-unroutable 27", "info dead-letter-at-most-once 1", "info message-ttl-over-a-year 1", "warning dlx-without-else 1", "warning drop-is-loss 2", "warning unroutable-unguarded 1"},
+			"upgrade": {"error dead-letter-unroutable 27", "info message-ttl-over-a-year 1", "warning dead-letter-at-most-once 1", "warning deprecated-setting 1", "warning dlx-without-else 1", "warning drop-is-loss 2", "warning unroutable-unguarded 1"},
 		},
 		"08-dlx-to-unbound-key-and-hidden-policy": {
 			"json":    {"error dead-letter-unroutable 2", "warning deprecated-setting 1", "warning drop-is-loss 1", "warning drops-silently 1", "warning exchange-without-binding 1", "warning policy-hidden 1", "warning policy-key-unknown 1", "warning unroutable-unguarded 2"},

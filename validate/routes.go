@@ -102,17 +102,40 @@ func (s *state) isDeadLetterTarget(q *topology.Queue) bool {
 	return s.takesDeadLetters(q) || s.ends().unrouted[q.Name]
 }
 
-// takesDeadLetters reports whether the dead messages of another queue end in a
-// queue.
-func (s *state) takesDeadLetters(q *topology.Queue) bool { return len(s.sources(q)) > 0 }
+// takesDeadLetters reports whether a queue is one for the dead messages of another.
+func (s *state) takesDeadLetters(q *topology.Queue) bool { return len(s.gathered(q)) > 0 }
 
 // sources are the queues whose dead messages can come into a queue, itself left out.
 func (s *state) sources(q *topology.Queue) []*topology.Queue { return s.ends().sources[q.Name] }
+
+// gathered are the sources of a queue that is one for dead messages. None for one that
+// other messages come to as well, such as a work queue that gets its messages back
+// after a delay, or that hands its own dead messages on.
+func (s *state) gathered(q *topology.Queue) []*topology.Queue {
+	if role(q) == topology.RoleWork && !s.gathers(q) {
+		return nil
+	}
+	return s.sources(q)
+}
+
+// gathers reports whether nothing but dead letters and what cannot be routed comes
+// into a queue by its bindings, and nothing goes on from there to another queue.
+func (s *state) gathers(q *topology.Queue) bool {
+	for _, b := range s.index.To[topology.End{Type: topology.ToQueue, Name: q.Name}] {
+		if !s.ends().exchanges[b.Source] {
+			return false
+		}
+	}
+	return !s.ends().handsOn[q.Name]
+}
 
 // ends are the queues that messages end in which another one gave up.
 type ends struct {
 	sources  map[string][]*topology.Queue
 	unrouted map[string]bool // what an exchange cannot route
+	// exchanges are the dead-letter exchanges and alternate exchanges.
+	exchanges map[string]bool
+	handsOn   map[string]bool // queues whose own dead messages come to another one
 }
 
 // maxSources is how many sources of one queue are remembered: rules that look at
@@ -123,12 +146,19 @@ func (s *state) ends() *ends {
 	if s.ended != nil {
 		return s.ended
 	}
-	e := &ends{sources: map[string][]*topology.Queue{}, unrouted: map[string]bool{}}
+	e := &ends{sources: map[string][]*topology.Queue{}, unrouted: map[string]bool{}, exchanges: map[string]bool{}, handsOn: map[string]bool{}}
 	g := s.graph(s.newest())
 	for _, source := range s.vhost.Queues {
+		if r := g.DeadLetter(source.Name); r != nil {
+			e.exchanges[r.Exchange] = true
+		}
 		reach, _ := g.DeadLetters(source.Name)
 		for _, t := range reach.Targets {
-			if t.Queue != source.Name && len(e.sources[t.Queue]) < maxSources {
+			if t.Queue == source.Name {
+				continue
+			}
+			e.handsOn[source.Name] = true
+			if len(e.sources[t.Queue]) < maxSources {
 				e.sources[t.Queue] = append(e.sources[t.Queue], source)
 			}
 		}
@@ -136,6 +166,7 @@ func (s *state) ends() *ends {
 	var alternates []string
 	for _, x := range s.vhost.Exchanges {
 		if ae, _, ok := s.alternate(x); ok && ae != "" { // the default exchange takes nothing from others
+			e.exchanges[ae] = true
 			alternates = append(alternates, ae)
 		}
 	}

@@ -105,7 +105,7 @@ var dropIsLoss = Rule{
 			if p.typeOf(q) != topology.Classic || role(q) != topology.RoleWork || accepted(q, "rejected") || p.isDeadLetterTarget(q) {
 				continue
 			}
-			if c != nil && c.None || meantToVanish(q) {
+			if c != nil && c.None || meantToVanish(q) || isEphemeral(q) {
 				continue
 			}
 			p.onVersions(q, q.Position, func(v catalog.Version) problem {

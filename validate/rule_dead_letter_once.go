@@ -62,7 +62,7 @@ var sharedDeadLetterQueue = Rule{
 				continue
 			}
 			n := 0
-			for _, source := range p.sources(q) {
+			for _, source := range p.gathered(q) {
 				if role(source) != topology.RoleWait {
 					n++
 				}

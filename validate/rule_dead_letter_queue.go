@@ -14,7 +14,8 @@ var deadLetterTargetWithoutRole = Rule{
 	Summary: "A quorum queue takes dead messages and has a delivery limit, without a route of its own.",
 	Doc: "A quorum queue has the limit 20 from 4.0 on when nobody sets another: looking at a message 21 times deletes it. 4.3 " +
 		"carries the count of deliveries along, so that a message can arrive with its limit used up: where the source's " +
-		"limit is at or above that of the target, the first return deletes it (measured).",
+		"limit is at or above that of the target, the first return deletes it (measured). A queue that other messages come to as " +
+		"well is a work queue, of which other rules tell.",
 	Fix: "Give the queue `role: dead-letter`, which sets its limit to unlimited by policy.",
 	Check: func(p *Pass) {
 		done := map[string]bool{}
@@ -44,9 +45,15 @@ func (p *Pass) targetLimit(source, target *topology.Queue, v catalog.Version) pr
 	if p.routed(target, v) || !limited || v.Below(catalog.V(4, 0)) {
 		return problem{}
 	}
-	if _, carried, loses := p.graph(v).LimitLoses(source.Name, target.Name); loses && carried > 0 {
+	// Where nobody set a limit to a queue whose messages expire, nobody returns them.
+	_, set, _ := p.limit(source, v)
+	waits := !set && p.effective(source, v).has("message-ttl")
+	if _, carried, loses := p.graph(v).LimitLoses(source.Name, target.Name); loses && carried > 0 && !waits {
 		return problemf("queue %q takes the dead messages of %q, whose delivery limit %d is not below its own of %d: they arrive with their limit used up, and the first return deletes them",
 			target.Name, source.Name, carried-1, limit).as(diag.Error)
+	}
+	if !p.takesDeadLetters(target) {
+		return problem{} // quorum-default-limit-without-dlx or cap-without-dead-letter says so
 	}
 	return problemf("queue %q takes dead messages and has the delivery limit %d: after %d returns a message is deleted", target.Name, limit, limit+1).
 		like("take dead messages and have the delivery limit %d: after %d returns a message is deleted", limit, limit+1)

@@ -125,7 +125,7 @@ var deadLetterUnroutable = Rule{
 			if r.Exchange != "" && (known == missing || known == declared && len(p.index.From[r.Exchange]) == 0 && !p.hasAlternate(e)) {
 				return problem{} // dead-letter-exchange-missing says so
 			}
-			_, lost := p.graph(v).DeadLetters(q.Name)
+			reach, lost := p.graph(v).DeadLetters(q.Name)
 			if lost.Certain.Empty() || accepted(q, "rejected", "expired") && accepted(q, "overflow", "delivery_limit") {
 				return problem{}
 			}
@@ -140,6 +140,10 @@ var deadLetterUnroutable = Rule{
 					do("Set the routing key of the route to the name of the dead-letter queue.")
 			case p.elseMissing(q, e, v):
 				return problem{} // dlx-without-else says so
+			}
+			if reach.Nowhere() {
+				return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and nothing there takes a key that comes into the queue (%s), unless publishers add one with CC", q.Name, r.Exchange, from, some(lost.Certain)).
+					as(diag.Warning)
 			}
 			return problemf("queue %q dead-letters to exchange %q without a routing key%s: messages keep theirs, and one with a key that nothing there takes is lost (%s)", q.Name, r.Exchange, from, some(lost.Certain)).
 				as(diag.Warning)
@@ -201,10 +205,10 @@ var dlxWithoutElse = Rule{
 				return problem{}
 			}
 			b := problemf("exchange %q takes the dead messages of queue %q and has no alternate exchange: those that no binding takes are lost", e.Name, q.Name).
-				like("dead-letter to exchange %q, which has no alternate exchange: dead messages that no binding takes are lost", e.Name)
+				like("dead-letter to exchanges without an alternate exchange: dead messages that no binding takes there are lost")
 			if p.hasAlternate(e) {
 				b = problemf("exchange %q takes the dead messages of queue %q: those that neither its bindings nor its alternate exchange take are lost", e.Name, q.Name).
-					like("dead-letter to exchange %q: dead messages that neither its bindings nor its alternate exchange take are lost", e.Name)
+					like("dead-letter to exchanges where neither bindings nor an alternate exchange take every dead message: the others are lost")
 			}
 			if _, lost := p.graph(v).DeadLetters(q.Name); e.Type == "topic" {
 				b.summary += fmt.Sprintf(" (%s)", some(lost.Certain))

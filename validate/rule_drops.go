@@ -25,7 +25,7 @@ var dropsSilently = Rule{
 		}
 		for _, q := range p.ours() {
 			c := intent(q).Contract
-			if waits[q.Name] || role(q) == topology.RoleWait || c != nil && c.None || meantToVanish(q) {
+			if waits[q.Name] || role(q) == topology.RoleWait || c != nil && c.None || meantToVanish(q) || isEphemeral(q) {
 				continue
 			}
 			p.onVersions(q, p.dropsAt(q), func(v catalog.Version) problem { return p.drops(q, v) })

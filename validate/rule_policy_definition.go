@@ -47,6 +47,42 @@ var policyKeyUnknown = Rule{
 	},
 }
 
+var policyNeedsPlugin = Rule{
+	Code: "policy-needs-plugin", Severity: diag.Info, Together: true,
+	Summary: "A policy has a key that only a plugin knows.",
+	Doc:     "Where the plugin is not enabled, the broker refuses the whole policy with 400, `are not recognised policy settings`.",
+	Fix:     "See that the plugin is enabled on every broker that gets the spec, and name it in `requires: {plugins: [...]}`.",
+	Check: func(p *Pass) {
+		if p.live == nil && p.exchangeTypes != nil {
+			return // a broker has them
+		}
+		known := slices.Clone(p.vhost.Plugins)
+		for component, plugin := range componentPlugins {
+			if len(keepParameters(p.vhost.Parameters, component)) > 0 {
+				known = append(known, plugin) // parameter-needs-plugin says so
+			}
+		}
+		if p.live != nil {
+			for _, policy := range p.live.Policies {
+				for key := range policy.Definition {
+					if row := catalog.LookupPolicyKey(key); row != nil {
+						known = append(known, row.Plugin)
+					}
+				}
+			}
+		}
+		for _, policy := range p.specPolicies() {
+			for _, key := range policy.Definition.Keys() {
+				if row := catalog.LookupPolicyKey(key); row != nil && row.Plugin != "" && !slices.Contains(known, row.Plugin) {
+					p.report(policy, keyAt(policy, key), problemf("%s has the key %s, which needs the plugin %s", policyName(policy), key, row.Plugin).
+						like("have keys that need the plugin %s", row.Plugin))
+					break
+				}
+			}
+		}
+	},
+}
+
 // alike are the keys of a policy that came and go with one and that the same replaces,
 // itself among them: ha-mode, ha-params and ha-sync-mode are one mistake.
 func alike(policy *topology.Policy, row *catalog.Setting) []string {

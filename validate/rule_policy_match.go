@@ -237,15 +237,20 @@ func hides(hidden *topology.Policy, where []matched, acts bool) problem {
 		return problem{}
 	}
 	slices.Sort(lost)
-	what := list(slices.Compact(lost), "and")
+	lost = slices.Compact(lost)
+	has := "has"
+	if len(lost) > 1 {
+		has = "have"
+	}
+	what := list(lost, "and")
 	on := quoted(names, "and")
 	if len(names) > shownNames {
 		on = quoted(names[:shownNames], ",") + " and more"
 	}
-	b := problemf("%s is hidden by %s on %s: %s has no effect there", policyName(hidden), policyName(by), on, what)
+	b := problemf("%s is hidden by %s on %s: %s %s no effect there", policyName(hidden), policyName(by), on, what, has)
 	if !acts && by.Pattern == hidden.Pattern && (by.ApplyTo == hidden.ApplyTo || by.ApplyTo == "" || by.ApplyTo == "all") {
 		// Objects that the spec does not name cannot change that.
-		b = problemf("%s is hidden by %s on everything that it matches: %s has no effect", policyName(hidden), policyName(by), what).as(diag.Error)
+		b = problemf("%s is hidden by %s on everything that it matches: %s %s no effect", policyName(hidden), policyName(by), what, has).as(diag.Error)
 	}
 	b.related = related(by.Position, policyName(by))
 	return b

@@ -14,11 +14,15 @@ var policyKeysTogether = Rule{
 	Summary: "Keys of a policy that the broker does not take together, or one without another.",
 	Doc: "`ha-params` and the other `ha-` keys want `ha-mode`, and each mode its own `ha-params`: the broker (before 4.0) refuses the " +
 		"policy with 400. So it does with two of `federation-upstream`, `federation-upstream-set` and `federation-upstream-pattern`: " +
-		"`cannot specify federation-upstream, federation-upstream-set or federation-upstream-pattern together`.",
+		"`cannot specify federation-upstream, federation-upstream-set or federation-upstream-pattern together`. `routing-key` (rabbitmq_sharding) wants `shards-per-node`.",
 	Fix: "Correct the keys.",
 	Check: func(p *Pass) {
 		for _, policy := range p.specPolicies() {
 			p.report(policy, policy.At["definition"], upstreamTwice(policy))
+			if d := policy.Definition; d["routing-key"] != nil && d["shards-per-node"] == nil {
+				p.report(policy, policy.At["definition"], problemf("%s has routing-key without shards-per-node", policyName(policy)).
+					do("Set shards-per-node too, the number of queues that the plugin rabbitmq_sharding makes on each node."))
+			}
 			if wrong := mirroring(policy); wrong.summary != "" {
 				p.onVersions(policy, policy.At["definition"], func(v catalog.Version) problem {
 					if !catalog.LookupPolicyKey("ha-mode").TakesPolicy(v) {

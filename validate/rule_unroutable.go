@@ -100,8 +100,9 @@ func (p *Pass) unguarded(e *topology.Exchange, lost flow.Lost) problem {
 var exchangeWithoutBinding = Rule{
 	Code: "exchange-without-binding", Severity: diag.Warning,
 	Summary: "Nothing is bound to an exchange.",
-	Doc:     "Everything that is published to it is confirmed and deleted, or returned where it is mandatory (measured).",
-	Fix:     "Bind a queue to it, remove it, or say in `loses: {unrouted: REASON}` that the loss is meant.",
+	Doc: "Everything that is published to it is confirmed and deleted, or returned where it is mandatory (measured). " +
+		"Where it gets its messages from another exchange, as with one exchange for each type of message, it is a note.",
+	Fix: "Bind a queue to it, remove it, or say in `loses: {unrouted: REASON}` that the loss is meant.",
 	Check: func(p *Pass) {
 		told := map[string]bool{} // by dead-letter-exchange-missing and alternate-exchange-missing
 		for _, q := range p.ours() {
@@ -122,8 +123,14 @@ var exchangeWithoutBinding = Rule{
 			if e.Type != "x-delayed-message" && !slices.Contains([]string{"direct", "fanout", "topic", "headers"}, e.Type) {
 				continue
 			}
-			p.report(e, e.Position, problemf("nothing is bound to exchange %q: what is published to it is lost", e.Name).
-				like("have no binding: what is published to them is lost"))
+			b := problemf("nothing is bound to exchange %q: what is published to it is lost", e.Name).
+				like("have no binding: what is published to them is lost")
+			if by := p.index.To[topology.End{Type: topology.ToExchange, Name: e.Name}]; len(by) > 0 {
+				// What is lost by that is said of the exchange that it comes from.
+				b = problemf("nothing is bound to exchange %q: what it gets from exchange %q goes no further", e.Name, by[0].Source).
+					like("have no binding: what they get from other exchanges goes no further").as(diag.Info)
+			}
+			p.report(e, e.Position, b)
 		}
 	},
 }

@@ -78,8 +78,9 @@ func (p *Pass) eachWaitQueue(name string, check func(w *waiting, v catalog.Versi
 var waitQueueExpires = Rule{
 	Code: "wait-queue-expires", Severity: diag.Error,
 	Summary: "A wait queue is deleted when it is not used.",
-	Doc:     "Publishing is no use. When the queue expires it goes with its messages, and none is dead-lettered (measured).",
-	Fix:     "Remove expires, or the policy that sets it.",
+	Doc: "Publishing is no use. When the queue expires it goes with its messages, and none is dead-lettered (measured). Of a queue " +
+		"that no spec calls a wait queue it is a warning, where it expires before its messages do.",
+	Fix: "Remove expires, or the policy that sets it.",
 	Check: func(p *Pass) {
 		p.eachWaitQueue("expires", func(w *waiting, v catalog.Version) problem {
 			set := p.effective(w.queue, v)
@@ -88,6 +89,26 @@ var waitQueueExpires = Rule{
 			}
 			return problemf("the wait queue %q expires%s, and the waiting messages with it", w.queue.Name, set.from("expires"))
 		})
+		known := map[*topology.Queue]bool{}
+		for _, w := range p.waitQueues() {
+			known[w.queue] = true
+		}
+		for _, q := range p.ours() {
+			if known[q] || accepted(q, "expired") {
+				continue
+			}
+			p.onVersions(q, place(q, "expires"), func(v catalog.Version) problem {
+				set := p.effective(q, v)
+				expires, ok := set.number("expires")
+				ttl, waits := set.number("message-ttl")
+				if !ok || !waits || expires > ttl || !p.routed(q, v) {
+					return problem{}
+				}
+				return problemf("queue %q expires after %d ms without use%s, before its messages do after %d ms: they are deleted with it and never dead-lettered",
+					q.Name, expires, set.from("expires"), ttl).
+					like("expire before their messages do: these are deleted with them and never dead-lettered").as(diag.Warning)
+			})
+		}
 	},
 }
 

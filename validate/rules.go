@@ -21,6 +21,7 @@ var Rules = []Rule{
 	policyPattern,
 	policyEmpty,
 	policyKeysTogether,
+	policyNeedsPlugin,
 	defaultExchangeNotWritable,
 	parameterNeedsPlugin,
 

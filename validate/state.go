@@ -214,6 +214,13 @@ func meantToVanish(q *topology.Queue) bool {
 	return c != nil && c.Survives == "nothing"
 }
 
+// isEphemeral reports whether a queue is made to go with its consumer, such as one
+// for replies: transient-queue says what there is to say of it, unless a contract
+// promises more.
+func isEphemeral(q *topology.Queue) bool {
+	return q.AutoDelete && !q.Durable && intent(q).Contract == nil
+}
+
 // isWritten reports whether a policy is one of specPolicies.
 func (s *state) isWritten(p *topology.Policy) bool { return s.written[p] }
 
