@@ -89,6 +89,7 @@ type host struct {
 	leaving map[topology.Key]*Change
 	// generated are the desired policies that belong to one queue, by its name.
 	generated map[string]*topology.Policy
+	sources   map[string][]string // see deadLettersTo
 }
 
 func newHost(d *topology.VirtualHost, live *topology.Topology, v catalog.Version, owner *ownership.View) *host {

@@ -191,9 +191,10 @@ func (j *argumentJudge) harmless(f Field) string {
 	return fmt.Sprintf("the argument differs, the value in effect is as declared: %s", describe(f))
 }
 
+const keepLive = "keep the live values in the spec"
+
 // wayOut says what can be done instead of a replacement.
 func (j *argumentJudge) wayOut(fields []Field) string {
-	const byHand = "keep the live values in the spec"
 	if j.intent.Role == topology.RoleWait && j.intent.Generated != "" {
 		return "keep the live values in the spec, or write another name under retry.wait_queue of the work queue: a new wait queue is made, " +
 			"what waits in this one still comes back, and then it can be deleted"
@@ -204,7 +205,7 @@ func (j *argumentJudge) wayOut(fields []Field) string {
 		v, t := j.c.version, j.have.Type
 		if row == nil || f.New == nil || j.want.Type != j.have.Type || row.Effect == catalog.AtDeclaration ||
 			!row.TakesPolicy(v) || !row.PolicyActsOn(t, v) {
-			return byHand
+			return keepLive
 		}
 		q := *j.have
 		p := &topology.Policy{Definition: topology.Arguments{row.PolicyKey: f.New}}
@@ -218,11 +219,11 @@ func (j *argumentJudge) wayOut(fields []Field) string {
 	switch {
 	case len(held) > 0:
 		return fmt.Sprintf("a policy can carry %s (settings_by: policy), but the argument that the queue has would still win over this value; %s",
-			strings.Join(held, ", "), byHand)
+			strings.Join(held, ", "), keepLive)
 	case len(movable) > 0:
-		return fmt.Sprintf("a policy can carry %s without replacing the queue (settings_by: policy); or %s", strings.Join(movable, ", "), byHand)
+		return fmt.Sprintf("a policy can carry %s without replacing the queue (settings_by: policy); or %s", strings.Join(movable, ", "), keepLive)
 	}
-	return byHand
+	return keepLive
 }
 
 // sameSetting compares a wanted value with one in effect, each nil when absent.

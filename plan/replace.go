@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rabbitctl/rabbitctl/internal/replace"
@@ -42,6 +43,7 @@ func (c *computation) replaceQueue(h *host, want, have *topology.Queue, fields [
 		change.block("replace", orElse(remedy, wayOut), "%s can only be changed by deleting it and creating it again, and is not replaced without loss: %s", change.Key, why)
 		return
 	}
+	change.Reasons = append(change.Reasons, Reason{"queue-missing-briefly", missingBriefly(h.deadLettersTo()[want.Name])})
 	if c.allows("replace", change.Key) {
 		return
 	}
@@ -51,6 +53,36 @@ func (c *computation) replaceQueue(h *host, want, have *topology.Queue, fields [
 		return
 	}
 	change.block("replace", orElse(how, wayOut), "%s can only be changed by deleting it and creating it again: %s", change.Key, fieldNames(fields))
+}
+
+// missingBriefly says who loses something in the moment between deleting and declaring.
+func missingBriefly(sources []string) string {
+	s := "for a moment there is no queue of the name: what is published to it by the default exchange just then is returned or lost"
+	if len(sources) > 0 {
+		s += ", so are at-most-once dead letters of queue " + strings.Join(firstFew(sources), ", ")
+	}
+	return s
+}
+
+// deadLettersTo lists by queue the live queues that send it their dead letters by the
+// default exchange and at most once.
+func (h *host) deadLettersTo() map[string][]string {
+	if h.sources != nil {
+		return h.sources
+	}
+	h.sources = map[string][]string{}
+	for _, q := range h.live.Queues {
+		settings := h.before.Effective(q, h.before.Queue(q.Name, q.Type))
+		exchange, ok := settings["dead-letter-exchange"].Value.(string)
+		target, fixed := settings["dead-letter-routing-key"].Value.(string)
+		if ok && exchange == "" && fixed && !atLeastOnce(q.Type, settings) {
+			h.sources[target] = append(h.sources[target], fmt.Sprintf("%q", q.Name))
+		}
+	}
+	for _, names := range h.sources {
+		slices.Sort(names)
+	}
+	return h.sources
 }
 
 // toRestore lists the live bindings to a queue as they are when they lead to another.
@@ -74,11 +106,15 @@ func fieldNames(fields []Field) string {
 	return strings.Join(names, ", ")
 }
 
+// orElse puts what costs least first.
 func orElse(how, wayOut string) string {
-	if wayOut == "" {
+	switch wayOut {
+	case "":
 		return how
+	case keepLive:
+		return how + "; or " + wayOut
 	}
-	return how + "; or " + wayOut
+	return wayOut + "; or " + how
 }
 
 // describeReplacement says what a replacement would take, and blocks one that clients

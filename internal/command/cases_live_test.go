@@ -47,8 +47,8 @@ func TestCases1To8(t *testing.T) {
 		wantPlan(
 			t, b, 4, spec,
 			[]string{
-				"replace exchange/notify blocked", "replace exchange/plain blocked", "replace queue/a.queue blocked", "create queue/dead",
-				"replace queue/jobs.delayed blocked", "replace queue/t blocked", "create binding/ae => queue dead",
+				"replace exchange/notify blocked", "replace exchange/plain blocked", "create queue/dead", "replace queue/jobs.delayed blocked",
+				"replace queue/t blocked", "create binding/ae => queue dead", "replace queue/a.queue blocked",
 			},
 			"x-message-ttl: 30000 -> 60000 (fixed at declaration)", "a policy can carry message_ttl", // 1
 			`x-dead-letter-exchange: (none) -> "ae"`,                                                                      // 2
