@@ -69,6 +69,14 @@ func Long(t *testing.T) {
 	}
 }
 
+// Rounds is how many random cases a test tries: with RABBITCTL_LONG the second number.
+func Rounds(usual, long int) int {
+	if os.Getenv("RABBITCTL_LONG") == "" {
+		return usual
+	}
+	return long
+}
+
 func each(t *testing.T, brokers []*Broker, f func(t *testing.T, b *Broker)) {
 	t.Helper()
 	for _, b := range brokers {

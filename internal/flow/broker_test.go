@@ -15,9 +15,6 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// rounds is how many random topologies each broker gets.
-const rounds = 12
-
 // drawTopology makes exchanges of every kind, bindings of every form and queues.
 func drawTopology(t *rapid.T, v catalog.Version) *topology.VirtualHost {
 	vhost := &topology.VirtualHost{Name: "v"}
@@ -226,19 +223,21 @@ func TestRouteOnBrokers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for round := range rounds {
-			vhost := rapid.Custom(func(t *rapid.T) *topology.VirtualHost { return drawTopology(t, version) }).Example(round)
-			messages := rapid.SliceOfN(rapid.Custom(drawMessage), 40, 40).Example(round)
-			name := b.VirtualHost(t)
-			channel := b.Channel(t, name)
-			declareAll(t, channel, vhost)
-			g := New(vhost, version, Options{})
-			for i, result := range publishAll(t, channel, vhost, messages) {
-				if wrong := compare(g.Route(messages[i]), result); wrong != "" {
-					t.Errorf("round %d, %+v: %s; the graph says %+v\n%s", round, messages[i], wrong, g.Route(messages[i]), describe(vhost))
+		for round := range brokertest.Rounds(12, 200) {
+			ok := t.Run(fmt.Sprint(round), func(t *testing.T) {
+				vhost := rapid.Custom(func(t *rapid.T) *topology.VirtualHost { return drawTopology(t, version) }).Example(round)
+				messages := rapid.SliceOfN(rapid.Custom(drawMessage), 40, 40).Example(round)
+				name := b.VirtualHost(t)
+				channel := b.Channel(t, name)
+				declareAll(t, channel, vhost)
+				g := New(vhost, version, Options{})
+				for i, result := range publishAll(t, channel, vhost, messages) {
+					if wrong := compare(g.Route(messages[i]), result); wrong != "" {
+						t.Errorf("%+v: %s; the graph says %+v\n%s", messages[i], wrong, g.Route(messages[i]), describe(vhost))
+					}
 				}
-			}
-			if t.Failed() {
+			})
+			if !ok {
 				return
 			}
 		}

@@ -116,34 +116,38 @@ func TestDeathsOnBrokers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for round := range rounds {
-			vhost := rapid.Custom(drawDeaths).Example(round)
-			messages := rapid.SliceOfN(rapid.Custom(drawMortal), 6, 6).Example(round)
-			name := b.VirtualHost(t)
-			channel := b.Channel(t, name)
-			declareAll(t, channel, vhost)
-			g := New(vhost, version, Options{})
-			want := map[string]int{}
-			// On 3.10 some go round for ever (see Graph.Die); they stay out of it.
-			messages = slices.DeleteFunc(messages, func(m Message) bool { return !live(g, m, map[string]int{}) })
-			for i, m := range messages {
-				ends := map[string]int{}
-				live(g, m, ends)
-				for queue, n := range ends {
-					want[fmt.Sprintf("%s %d", queue, i)] = n
+		for round := range brokertest.Rounds(12, 100) {
+			ok := t.Run(fmt.Sprint(round), func(t *testing.T) {
+				vhost := rapid.Custom(drawDeaths).Example(round)
+				messages := rapid.SliceOfN(rapid.Custom(drawMortal), 6, 6).Example(round)
+				name := b.VirtualHost(t)
+				channel := b.Channel(t, name)
+				declareAll(t, channel, vhost)
+				g := New(vhost, version, Options{})
+				want := map[string]int{}
+				// On 3.10 some go round for ever (see Graph.Die); they stay out of it.
+				messages = slices.DeleteFunc(messages, func(m Message) bool { return !live(g, m, map[string]int{}) })
+				for i, m := range messages {
+					ends := map[string]int{}
+					live(g, m, ends)
+					for queue, n := range ends {
+						want[fmt.Sprintf("%s %d", queue, i)] = n
+					}
+					p := amqp.Publishing{MessageId: fmt.Sprint(i), Headers: table(m.Headers)}
+					if len(m.Keys) > 1 {
+						p.Headers["CC"] = []any{m.Keys[1]}
+					}
+					if err := channel.Publish(m.Exchange, m.Keys[0], false, false, p); err != nil {
+						t.Fatal(err)
+					}
 				}
-				p := amqp.Publishing{MessageId: fmt.Sprint(i), Headers: table(m.Headers)}
-				if len(m.Keys) > 1 {
-					p.Headers["CC"] = []any{m.Keys[1]}
+				rejectUntilQuiet(t, b.Channel(t, name), vhost)
+				have := ended(t, channel)
+				if fmt.Sprint(have) != fmt.Sprint(want) {
+					t.Errorf("messages ended in %v, the graph says %v\n%+v\n%s", have, want, messages, describe(vhost))
 				}
-				if err := channel.Publish(m.Exchange, m.Keys[0], false, false, p); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rejectUntilQuiet(t, b.Channel(t, name), vhost)
-			have := ended(t, channel)
-			if fmt.Sprint(have) != fmt.Sprint(want) {
-				t.Errorf("round %d: messages ended in %v, the graph says %v\n%+v\n%s", round, have, want, messages, describe(vhost))
+			})
+			if !ok {
 				return
 			}
 		}

@@ -112,7 +112,7 @@ func (r random) policies(operator bool) []*topology.Policy {
 // 4.3, on the merged definition.
 func TestRandomPoliciesOnBrokers(t *testing.T) {
 	names := []string{"orders", "orders.retry", "my-orders", "Orders", "a.b+c", "ünïcode", "rabbitctl:x", "x y", "o", "12", "dead/orders", "retry"}
-	rounds := 25
+	rounds := brokertest.Rounds(25, 400)
 	if testing.Short() {
 		rounds = 5
 	}
