@@ -141,8 +141,8 @@ func TestDeathsOnBrokers(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				rejectUntilQuiet(t, b.Channel(t, name), vhost)
-				have := ended(t, channel)
+				held := rejectUntilQuiet(t, b.Channel(t, name), vhost)
+				have := ended(t, channel, held)
 				if fmt.Sprint(have) != fmt.Sprint(want) {
 					t.Errorf("messages ended in %v, the graph says %v\n%+v\n%s", have, want, messages, describe(vhost))
 				}
@@ -154,8 +154,9 @@ func TestDeathsOnBrokers(t *testing.T) {
 	})
 }
 
-// rejectUntilQuiet consumes from "work" and rejects, until nothing moves.
-func rejectUntilQuiet(t *testing.T, channel *amqp.Channel, vhost *topology.VirtualHost) {
+// rejectUntilQuiet consumes from "work" and rejects, until nothing moves. It returns how
+// many messages it then gave back.
+func rejectUntilQuiet(t *testing.T, channel *amqp.Channel, vhost *topology.VirtualHost) (held int) {
 	t.Helper()
 	quiet := time.Now()
 	for time.Since(quiet) < 400*time.Millisecond {
@@ -168,11 +169,13 @@ func rejectUntilQuiet(t *testing.T, channel *amqp.Channel, vhost *topology.Virtu
 				break
 			}
 			// What is left stays unacknowledged, so that the next one comes.
-			if deathsInWork(d.Headers) < rejections {
-				quiet = time.Now()
-				if err := d.Reject(false); err != nil {
-					t.Fatal(err)
-				}
+			if deathsInWork(d.Headers) >= rejections {
+				held++
+				continue
+			}
+			quiet = time.Now()
+			if err := d.Reject(false); err != nil {
+				t.Fatal(err)
 			}
 		}
 		for _, q := range vhost.Queues[:4] {
@@ -186,10 +189,11 @@ func rejectUntilQuiet(t *testing.T, channel *amqp.Channel, vhost *topology.Virtu
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	// Closing gives back what was held.
+	// Closing gives back what was held, in a moment.
 	if err := channel.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return held
 }
 
 // deathsInWork reads from x-death how often "work" had a message rejected.
@@ -205,17 +209,25 @@ func deathsInWork(headers amqp.Table) int64 {
 	return 0
 }
 
-func ended(t *testing.T, channel *amqp.Channel) map[string]int {
+// ended takes what there is from "work", at least so many, and from "end".
+func ended(t *testing.T, channel *amqp.Channel, inWork int) map[string]int {
 	t.Helper()
 	have := map[string]int{}
-	for _, queue := range []string{"work", "end"} {
-		brokertest.Eventually(t, 5*time.Second, func() error {
+	for queue, left := range map[string]int{"work": inWork, "end": 0} {
+		brokertest.Eventually(t, 10*time.Second, func() error {
 			for {
 				d, ok, err := channel.Get(queue, true)
-				if err != nil || !ok {
+				switch {
+				case err != nil:
 					return err
+				case ok:
+					left--
+					have[queue+" "+d.MessageId]++
+				case left > 0:
+					return fmt.Errorf("%q has not got %d messages back", queue, left)
+				default:
+					return nil
 				}
-				have[queue+" "+d.MessageId]++
 			}
 		})
 	}
