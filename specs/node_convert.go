@@ -205,6 +205,11 @@ func (c *converter) scalar(y *yaml.Node) *node {
 	n.text = y.Value
 	switch y.Tag {
 	case "!!str", "!!timestamp", "":
+	case "!!merge":
+		if y.Style&yaml.TaggedStyle != 0 {
+			return c.unknownTag(y)
+		}
+		// << means something before a colon only.
 	case "!!null":
 		n.kind = nullNode
 	case "!!bool", "!!int", "!!float":

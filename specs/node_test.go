@@ -160,6 +160,17 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
+// TestMergeSign: << is a merge key before a colon, and a text elsewhere.
+func TestMergeSign(t *testing.T) {
+	spec, list := load("version: 1\nqueues:\n  a: {type: classic, dead_letter: <<}\n  \"<<\": {type: classic}\n")
+	if len(list) > 0 || *spec.VirtualHosts[0].Queues[0].DeadLetter.Queue != "<<" {
+		t.Errorf("findings %s", texts(list))
+	}
+	if _, list = load("version: 1\nstack: !!merge <<\n"); !slices.Equal(lines(list), []string{"2:8 yaml-tag"}) {
+		t.Errorf("a written tag: %s", texts(list))
+	}
+}
+
 // TestTooManyFindings: the list ends somewhere.
 func TestTooManyFindings(t *testing.T) {
 	_, list := load("version: 1\nqueues:\n" + strings.ReplaceAll(manyQueues(3000), "type", "typ"))
