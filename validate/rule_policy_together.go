@@ -17,7 +17,7 @@ var policyKeysTogether = Rule{
 		"`cannot specify federation-upstream, federation-upstream-set or federation-upstream-pattern together`. `routing-key` (rabbitmq_sharding) wants `shards-per-node`.",
 	Fix: "Correct the keys.",
 	Check: func(p *Pass) {
-		for _, policy := range p.specPolicies() {
+		for _, policy := range append(p.specPolicies(), p.generatedPolicies()...) {
 			p.report(policy, policy.At["definition"], upstreamTwice(policy))
 			if d := policy.Definition; d["routing-key"] != nil && d["shards-per-node"] == nil {
 				p.report(policy, policy.At["definition"], problemf("%s has routing-key without shards-per-node", policyName(policy)).

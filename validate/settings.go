@@ -59,6 +59,9 @@ func (s settings) from(name string) string {
 
 // policyName names a policy for a sentence.
 func policyName(p *topology.Policy) string {
+	if p.Queue != "" {
+		return fmt.Sprintf("the policy of queue %q", p.Queue)
+	}
 	return fmt.Sprintf("%s %q", p.Key().Kind.Title(), p.Name)
 }
 

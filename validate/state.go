@@ -235,3 +235,8 @@ func (s *state) specPolicies() []*topology.Policy {
 	}
 	return append(all, s.vhost.OperatorPolicies...)
 }
+
+// generatedPolicies are those that queues' settings make.
+func (s *state) generatedPolicies() []*topology.Policy {
+	return slices.DeleteFunc(slices.Clone(s.vhost.Policies), func(p *topology.Policy) bool { return p.Queue == "" })
+}
