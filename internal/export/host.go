@@ -15,9 +15,10 @@ import (
 type form int
 
 const (
-	folded  form = iota // every short form
-	plainly             // settings by their names, nothing generated
-	rawly               // arguments as the broker has them, policies as they are
+	folded   form = iota // every short form
+	unrouted             // neither via nor categories
+	plainly              // settings by their names, nothing generated
+	rawly                // arguments as the broker has them, policies as they are
 )
 
 // host is one virtual host on its way into a document.
@@ -34,12 +35,14 @@ type host struct {
 
 	// Worked out anew for each writing.
 	policies map[string]*topology.Policy // generated policies by queue
+	priority int64                       // of generated policies
 	// byFold lists the queues whose short form says something of an object.
 	byFold map[topology.Key][]string
 	// hidden are objects that a queue's short form stands for.
 	hidden map[topology.Key]bool
 	plans  map[string]*queuePlan
-	fill   map[string]bool // what the header asks to fill in
+	from   map[string][]*topology.Binding // bindings by source; nil: not yet
+	fill   map[string]bool                // what the header asks to fill in
 }
 
 func newHost(v *topology.VirtualHost, version catalog.Version, secrets secretNames) *host {
@@ -115,6 +118,9 @@ func (h *host) unfold(wrong, broken map[topology.Key]bool) bool {
 			}
 			if k.Kind == topology.KindQueue && !progress {
 				raise(k.Name)
+			}
+			if queue, ok := strings.CutPrefix(k.Name, generatedPrefix); ok && k.Kind == topology.KindPolicy && !progress {
+				raise(queue)
 			}
 			if k.Kind == topology.KindExchange && !h.rawExchanges[k.Name] && h.index.Exchanges[k.Name] != nil {
 				h.rawExchanges[k.Name], progress = true, true

@@ -19,17 +19,24 @@ type queuePlan struct {
 	by       map[string]topology.By // of each of them
 	rest     topology.Arguments     // what stays under arguments
 	unknown  []string
-	delays   []time.Duration // of its wait queues
-	role     topology.Role
+	waits    *waits // its wait queues; nil: none
+	// via is the dead-letter queue behind the dead-letter exchange; nil: none.
+	via        *topology.Binding
+	categories table
+	role       topology.Role
+	// hides are written policies over which the generated one has its way.
+	hides []string
 }
 
 // prepare works out the short forms that are left.
 func (h *host) prepare() {
 	h.byFold, h.hidden = map[topology.Key][]string{}, map[topology.Key]bool{}
+	h.from = nil
 	h.policies, h.plans, h.fill = map[string]*topology.Policy{}, map[string]*queuePlan{}, map[string]bool{}
+	h.priority = h.usualPriority()
 	for _, p := range h.source.Policies {
-		q := h.index.Queues[strings.TrimPrefix(p.Name, "rabbitctl:")]
-		if q == nil || p.Name != "rabbitctl:"+q.Name || h.forms[q.Name] == rawly || p.Priority != 1000 ||
+		q := h.index.Queues[strings.TrimPrefix(p.Name, generatedPrefix)]
+		if q == nil || p.Name != generatedPrefix+q.Name || h.forms[q.Name] == rawly || p.Priority != h.priority ||
 			p.Pattern != "^"+regexp.QuoteMeta(q.Name)+"$" || !isPolicyOf(p, q) {
 			continue
 		}
@@ -40,7 +47,10 @@ func (h *host) prepare() {
 		h.plans[q.Name] = h.planQueue(q)
 	}
 	h.foldWaitQueues()
+	h.foldCategories()
+	h.foldVia()
 	h.foldRoles()
+	h.foldHides()
 }
 
 // hide says that a queue's short form stands for an object.
@@ -83,80 +93,6 @@ func (h *host) planQueue(q *topology.Queue) *queuePlan {
 		}
 	}
 	return p
-}
-
-// foldWaitQueues finds queues whose messages only wait and go back to the queue
-// after which they are named, as retry makes them.
-func (h *host) foldWaitQueues() {
-	for _, w := range h.source.Queues {
-		maker, rest, ok := strings.Cut(w.Name, ".retry")
-		for ok && h.index.Queues[maker] == nil { // a name may hold ".retry" itself
-			var more string
-			more, rest, ok = strings.Cut(rest, ".retry")
-			maker += ".retry" + more
-		}
-		q := h.index.Queues[maker]
-		if !ok || q == nil || q.Name == w.Name || h.forms[q.Name] != folded || h.forms[w.Name] != folded || q.Type != w.Type {
-			continue
-		}
-		if p := h.plans[w.Name]; len(p.rest) > 0 || h.policies[w.Name] != nil || len(h.index.To[topology.End{Type: topology.ToQueue, Name: w.Name}]) > 0 || !w.Durable || w.AutoDelete {
-			continue
-		}
-		ttl, _ := w.Arguments["x-message-ttl"].(int64)
-		delay := time.Duration(ttl) * time.Millisecond
-		want := topology.Arguments{"x-message-ttl": ttl, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": q.Name}
-		if w.Type == topology.Quorum {
-			want["x-dead-letter-strategy"], want["x-overflow"] = "at-least-once", "reject-publish"
-		}
-		if ttl < 1 || ttl > 315_360_000_000 || !want.Equal(w.Arguments) || rest != "" && rest != "."+specs.FormatDuration(delay) {
-			continue
-		}
-		h.plans[q.Name].delays = append(h.plans[q.Name].delays, delay)
-		h.hide(w.Key(), q.Name)
-	}
-	for _, q := range h.source.Queues {
-		p := h.plans[q.Name]
-		slices.Sort(p.delays)
-		// One delay makes QUEUE.retry, several QUEUE.retry.DELAY: other names stay
-		// queues of their own.
-		single := h.hidden[topology.Key{Kind: topology.KindQueue, VirtualHost: q.VirtualHost, Name: q.Name + ".retry"}]
-		if len(p.delays) > 0 && single != (len(p.delays) == 1) || h.hidden[q.Key()] && len(p.delays) > 0 {
-			p.delays = nil
-			for k, by := range h.byFold {
-				if k.Kind == topology.KindQueue && slices.Contains(by, q.Name) {
-					delete(h.hidden, k)
-					delete(h.byFold, k)
-				}
-			}
-		}
-	}
-}
-
-// foldRoles gives queues that dead letters end in their role.
-func (h *host) foldRoles() {
-	for _, name := range slices.Sorted(maps.Keys(h.plans)) {
-		p := h.plans[name]
-		target, _ := p.settings["dead-letter-routing-key"].(string)
-		t := h.plans[target]
-		q := h.index.Queues[target]
-		if x, set := p.settings["dead-letter-exchange"]; !set || x != "" || t == nil || t.role != "" || target == name ||
-			h.forms[target] != folded || h.hidden[(&topology.Queue{VirtualHost: h.source.Name, Name: name}).Key()] {
-			continue
-		}
-		if _, onward := t.settings["dead-letter-exchange"]; onward {
-			continue
-		}
-		// The role means no delivery limit, by policy.
-		limited := q.Type == topology.Quorum && !(!h.version.IsZero() && h.version.Below(catalog.V(4, 0)))
-		unlimited := t.settings["delivery-limit"] == int64(-1) && t.by["delivery-limit"] == topology.ByPolicy
-		if limited != unlimited {
-			continue
-		}
-		delete(t.settings, "delivery-limit")
-		delete(t.by, "delivery-limit")
-		t.role = topology.RoleDeadLetter
-		h.fill["owner"] = true
-	}
 }
 
 // mostly is what most queues have, so that it need not be written at each.
@@ -210,6 +146,9 @@ func (h *host) defaults() table {
 	if len(queue) > 0 {
 		all.add("queue", queue)
 	}
+	if h.priority != usualPriority {
+		all.add("policy_priority", integer(h.priority))
+	}
 	return all
 }
 
@@ -243,6 +182,11 @@ func (h *host) queue(q *topology.Queue) table {
 	}
 	if by := settingsBy(ownWays(p), way); by != nil {
 		t.add("settings_by", by)
+	}
+	if len(p.hides) == 1 {
+		t.add("hides_policy", text(p.hides[0]))
+	} else if len(p.hides) > 1 {
+		t.add("hides_policy", texts(p.hides))
 	}
 	if list := h.bindings(topology.End{Type: topology.ToQueue, Name: q.Name}); len(list) > 0 {
 		t.add("bindings", list)
@@ -305,6 +249,16 @@ func deadLetter(q *topology.Queue, p *queuePlan, left map[string]any) value {
 	delete(left, "dead-letter-routing-key")
 	var t table
 	switch {
+	case p.waits != nil && p.waits.cycle:
+		return nil // the wait queue
+	case p.categories != nil:
+		t.add("categories", p.categories)
+	case p.via != nil:
+		t.add("queue", text(p.via.Destination))
+		t.add("via", text(x))
+		if key != p.via.Destination {
+			t.add("routing_key", text(key))
+		}
 	case x == "" && keyed:
 		t.add("queue", text(key))
 	default:
@@ -326,18 +280,17 @@ func deadLetter(q *topology.Queue, p *queuePlan, left map[string]any) value {
 
 func (h *host) retry(q *topology.Queue, p *queuePlan, left map[string]any, route bool) table {
 	var t table
+	if p.waits != nil && p.waits.cycle {
+		delete(left, "delivery-limit") // -1, without which the limit would end the cycle
+	}
 	// A limit is the number of attempts where the broker counts them, and means
 	// nothing without a route.
-	if n, ok := left["delivery-limit"].(int64); ok && n >= 0 && route && q.Type == topology.Quorum && h.forms[q.Name] == folded {
+	if n, ok := left["delivery-limit"].(int64); ok && n >= 0 && route && q.Type == topology.Quorum && h.forms[q.Name] < plainly {
 		delete(left, "delivery-limit")
 		t.add("max_attempts", integer(n+1))
 	}
-	if len(p.delays) > 0 {
-		var list sequence
-		for _, d := range p.delays {
-			list = append(list, text(specs.FormatDuration(d)))
-		}
-		t.add("delays", list)
+	if p.waits != nil {
+		t = append(t, p.waits.write(q)...)
 	}
 	return t
 }
