@@ -11,7 +11,7 @@ import (
 // Contents lists what is in a virtual host, queues of connections too, but
 // permissions, exchanges that every virtual host has, and the lock of the stack.
 func (c *Client) Contents(ctx context.Context, vhost, stack string) ([]topology.Key, error) {
-	state, err := c.Read(ctx, []string{vhost}, ReadOptions{Parameters: true})
+	state, err := c.Read(ctx, []string{vhost}, ReadOptions{Parameters: true, LeftOut: true})
 	if err != nil {
 		return nil, err
 	}
