@@ -13,19 +13,15 @@ import (
 // writes, such as the overrides that operators put up for a while. It is told and
 // not fought: who put it there knows why.
 func (c *computation) judgeHidden(h *host) {
-	written := map[*topology.Policy]bool{}
+	written := map[string]*topology.Policy{} // by name
 	for _, p := range h.desired.Policies {
 		if p.Queue == "" {
-			written[p] = true
+			written[p.Name] = p
 		}
 	}
 	foreign := slices.ContainsFunc(h.live.Policies, func(p *topology.Policy) bool { return !h.managed[p.Key()] })
 	if len(written) == 0 || !foreign {
 		return
-	}
-	names := map[string]*topology.Policy{}
-	for p := range written {
-		names[p.Name] = p
 	}
 	type pair struct{ hidden, by string }
 	on := map[pair][]string{}
@@ -34,7 +30,7 @@ func (c *computation) judgeHidden(h *host) {
 			return
 		}
 		for _, p := range hidden {
-			if names[p.Name] != nil {
+			if written[p.Name] != nil {
 				on[pair{p.Name, acts.Name}] = append(on[pair{p.Name, acts.Name}], name)
 			}
 		}
@@ -54,7 +50,7 @@ func (c *computation) judgeHidden(h *host) {
 		if len(where) > 1 {
 			what = text.Plural(len(where), "queue", "queues")
 		}
-		c.note(names[p.hidden].Key(), "policy-hidden", "hidden by the policy %q, which is not in the spec, on %s: it has no effect there", p.by, what)
+		c.note(written[p.hidden].Key(), "policy-hidden", "hidden by the policy %q, which is not in the spec, on %s: it has no effect there", p.by, what)
 	}
 }
 

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,17 @@ func (ch *channel) host() *host { return ch.connection.host }
 // do runs a request of the client. An exception of the broker closes the channel, or
 // the connection where the code says so.
 func (ch *channel) do(f func() error) error {
+	var answer error
+	err := ch.send(func() error {
+		answer = f()
+		return answer
+	})
+	return cmp.Or(err, answer)
+}
+
+// send is do for what the client does not wait for: an exception reaches it only by
+// what is closed.
+func (ch *channel) send(f func() error) error {
 	b := ch.connection.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,9 +67,8 @@ func (ch *channel) do(f func() error) error {
 	if ch.closed {
 		return amqp091.ErrClosed
 	}
-	err := f()
-	ch.fail(err)
-	return err
+	ch.fail(f())
+	return nil
 }
 
 // hard are the codes that close the connection.
@@ -99,21 +110,10 @@ func (ch *channel) shut(why *amqp091.Error) {
 	}
 	closing, cancels, confirms, returning := ch.closing, ch.cancels, ch.confirms, ch.returning
 	ch.events.put(func() {
-		for _, r := range closing {
-			if why != nil {
-				r <- why
-			}
-			close(r)
-		}
-		for _, r := range cancels {
-			close(r)
-		}
-		for _, r := range confirms {
-			close(r)
-		}
-		for _, r := range returning {
-			close(r)
-		}
+		tell(closing, why)
+		closeEach(cancels)
+		closeEach(confirms)
+		closeEach(returning)
 	})
 	ch.events.end()
 }
@@ -131,30 +131,20 @@ func (ch *channel) IsClosed() bool {
 	return ch.closed
 }
 
-// receive registers a receiver of notifications; on a closed channel it is closed.
-func receive[T any](ch *channel, list *[]chan T, receiver chan T) chan T {
-	ch.connection.broker.mu.Lock()
-	defer ch.connection.broker.mu.Unlock()
-	if ch.closed {
-		close(receiver)
-		return receiver
-	}
-	*list = append(*list, receiver)
-	return receiver
-}
-
 func (ch *channel) NotifyClose(r chan *amqp091.Error) chan *amqp091.Error {
-	return receive(ch, &ch.closing, r)
+	return receive(ch.connection.broker, &ch.closed, &ch.closing, r)
 }
 
-func (ch *channel) NotifyCancel(r chan string) chan string { return receive(ch, &ch.cancels, r) }
+func (ch *channel) NotifyCancel(r chan string) chan string {
+	return receive(ch.connection.broker, &ch.closed, &ch.cancels, r)
+}
 
 func (ch *channel) NotifyPublish(r chan amqp091.Confirmation) chan amqp091.Confirmation {
-	return receive(ch, &ch.confirms, r)
+	return receive(ch.connection.broker, &ch.closed, &ch.confirms, r)
 }
 
 func (ch *channel) NotifyReturn(r chan amqp091.Return) chan amqp091.Return {
-	return receive(ch, &ch.returning, r)
+	return receive(ch.connection.broker, &ch.closed, &ch.returning, r)
 }
 
 func (ch *channel) ExchangeDeclare(name, kind string, durable, autoDelete, internal, _ bool, args amqp091.Table) error {
@@ -336,32 +326,26 @@ func (ch *channel) GetNextPublishSeqNo() uint64 {
 }
 
 func (ch *channel) PublishWithContext(_ context.Context, exchange, key string, mandatory, _ bool, p amqp091.Publishing) error {
-	b := ch.connection.broker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.activity++
-	if ch.closed {
-		return amqp091.ErrClosed
-	}
 	if err := p.Headers.Validate(); err != nil {
 		return err
 	}
-	sequence := uint64(0)
-	if ch.confirming {
-		ch.sequence++
-		sequence = ch.sequence
-	}
-	publish := func() error { return ch.publish(exchange, key, mandatory, p, sequence) }
-	switch {
-	case ch.transacting:
-		ch.transaction = append(ch.transaction, publish)
-	case b.blocking:
-		ch.held = append(ch.held, func() { ch.fail(publish()) })
-	default:
-		// The client does not wait for the broker: what is wrong closes the channel.
-		ch.fail(publish())
-	}
-	return nil
+	return ch.send(func() error {
+		sequence := uint64(0)
+		if ch.confirming {
+			ch.sequence++
+			sequence = ch.sequence
+		}
+		publish := func() error { return ch.publish(exchange, key, mandatory, p, sequence) }
+		switch {
+		case ch.transacting:
+			ch.transaction = append(ch.transaction, publish)
+		case ch.connection.broker.blocking:
+			ch.held = append(ch.held, func() { ch.fail(publish()) })
+		default:
+			return publish()
+		}
+		return nil
+	})
 }
 
 func (ch *channel) publish(exchange, key string, mandatory bool, p amqp091.Publishing, sequence uint64) error {

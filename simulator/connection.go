@@ -90,26 +90,40 @@ func (c *connection) Channel() (wire.Channel, error) {
 
 func (c *connection) ServerVersion() string { return c.broker.text }
 
-func (c *connection) NotifyClose(receiver chan *amqp091.Error) chan *amqp091.Error {
-	c.broker.mu.Lock()
-	defer c.broker.mu.Unlock()
-	if c.closed {
+func (c *connection) NotifyClose(r chan *amqp091.Error) chan *amqp091.Error {
+	return receive(c.broker, &c.closed, &c.closing, r)
+}
+
+func (c *connection) NotifyBlocked(r chan amqp091.Blocking) chan amqp091.Blocking {
+	return receive(c.broker, &c.closed, &c.blocked, r)
+}
+
+// receive registers a receiver of notifications; of what is closed it is closed.
+func receive[T any](b *Broker, closed *bool, list *[]chan T, receiver chan T) chan T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if *closed {
 		close(receiver)
 		return receiver
 	}
-	c.closing = append(c.closing, receiver)
+	*list = append(*list, receiver)
 	return receiver
 }
 
-func (c *connection) NotifyBlocked(receiver chan amqp091.Blocking) chan amqp091.Blocking {
-	c.broker.mu.Lock()
-	defer c.broker.mu.Unlock()
-	if c.closed {
-		close(receiver)
-		return receiver
+// tell gives receivers the last that they get, why it ended, where that is not nil.
+func tell(receivers []chan *amqp091.Error, why *amqp091.Error) {
+	for _, r := range receivers {
+		if why != nil {
+			r <- why
+		}
 	}
-	c.blocked = append(c.blocked, receiver)
-	return receiver
+	closeEach(receivers)
+}
+
+func closeEach[T any](receivers []chan T) {
+	for _, r := range receivers {
+		close(r)
+	}
 }
 
 func (c *connection) IsClosed() bool {
@@ -161,15 +175,8 @@ func (c *connection) shut(why *amqp091.Error) {
 	}
 	closing, blocked := c.closing, c.blocked
 	c.events.put(func() {
-		for _, r := range closing {
-			if why != nil {
-				r <- why
-			}
-			close(r)
-		}
-		for _, r := range blocked {
-			close(r)
-		}
+		tell(closing, why)
+		closeEach(blocked)
 	})
 	c.events.end()
 }

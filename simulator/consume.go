@@ -256,20 +256,14 @@ func (ch *channel) Reject(tag uint64, requeue bool) error {
 // settle ends one delivery, or all up to a tag. The client does not wait for it: an
 // unknown tag closes the channel.
 func (ch *channel) settle(tag uint64, multiple bool, by how, requeue bool) error {
-	b := ch.connection.broker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.activity++
-	if ch.closed {
-		return amqp091.ErrClosed
-	}
-	f := func() error { return ch.settleNow(tag, multiple, by, requeue) }
-	if ch.transacting {
-		ch.transaction = append(ch.transaction, f)
-		return nil
-	}
-	ch.fail(f())
-	return nil
+	return ch.send(func() error {
+		f := func() error { return ch.settleNow(tag, multiple, by, requeue) }
+		if ch.transacting {
+			ch.transaction = append(ch.transaction, f)
+			return nil
+		}
+		return f()
+	})
 }
 
 func (ch *channel) settleNow(tag uint64, multiple bool, by how, requeue bool) error {

@@ -16,7 +16,7 @@ func (q *queue) bury(e *entry, cause flow.Cause) {
 	if !q.settings.deadLetters {
 		return
 	}
-	if q.settings.atLeastOnceLink {
+	if q.settings.atLeastOnce {
 		e.cause, e.waiting = cause, nil
 		q.dying = append(q.dying, e)
 		q.tryDying(e)

@@ -211,5 +211,5 @@ func (h *host) autoDelete(name string) {
 	h.removeExchange(name)
 }
 
-// since40 and such are the releases at which behaviour changes.
+// since reports whether the broker is of a release or newer.
 func (h *host) since(major, minor int) bool { return h.broker.version.AtLeast(catalog.V(major, minor)) }

@@ -35,15 +35,15 @@ type queue struct {
 
 // settings are those in effect.
 type settings struct {
-	ttl, expires                 *time.Duration
-	maxLength, maxBytes          *int64
-	overflow                     string
-	limit                        int64 // deliveries that may be returned; -1: no limit
-	singleActive                 bool
-	maxPriority                  int64
-	retryType                    string
-	retryMin, retryMax           time.Duration
-	deadLetters, atLeastOnceLink bool
+	ttl, expires             *time.Duration
+	maxLength, maxBytes      *int64
+	overflow                 string
+	limit                    int64 // deliveries that may be returned; -1: no limit
+	singleActive             bool
+	maxPriority              int64
+	retryType                string
+	retryMin, retryMax       time.Duration
+	deadLetters, atLeastOnce bool
 }
 
 // entry is one message in one queue.
@@ -108,7 +108,7 @@ func (q *queue) configure() {
 		s.retryType = ""
 	}
 	if d := h.flow().DeadLetter(q.name()); d != nil {
-		s.deadLetters, s.atLeastOnceLink = true, d.AtLeastOnce
+		s.deadLetters, s.atLeastOnce = true, d.AtLeastOnce
 	}
 	q.settings = s
 }

@@ -42,7 +42,6 @@ func TestWaitQueuesOnBrokers(t *testing.T) {
 		code string
 		make args
 		n    int
-		each func(int, *amqp.Publishing)
 		// after a moment: how many messages "q" and "wait" hold; -1: the queue is gone.
 		q, wait int
 	}{
@@ -56,11 +55,7 @@ func TestWaitQueuesOnBrokers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", kind, c.code), func(t *testing.T) {
 				onBrokers(t, func(t *testing.T, b *brokertest.Broker, vhost string) {
 					host := makeAll(t, b, vhost, plain(), waitFor(kind, c.make))
-					var each []func(int, *amqp.Publishing)
-					if c.each != nil {
-						each = append(each, c.each)
-					}
-					b.Publish(t, vhost, "", "wait", c.n, each...)
+					b.Publish(t, vhost, "", "wait", c.n)
 					if c.wait < 0 {
 						brokertest.EventuallyTrue(t, 20*time.Second, "the wait queue is gone", func() bool {
 							// A passive declare would count as a use.
