@@ -30,18 +30,14 @@ func (r *run) out(ctx context.Context) error {
 		return err
 	}
 	bindings := r.bindings(r.want.Name)
-	for _, b := range bindings {
-		if err := r.Create(ctx, leading(b, r.hold.Name)); err != nil {
-			return err
-		}
+	if err := r.lead(ctx, bindings, r.hold.Name); err != nil {
+		return err
 	}
 	if err := r.reached(HeldBound); err != nil {
 		return err
 	}
-	for _, b := range bindings {
-		if err := r.Delete(ctx, b); err != nil {
-			return err
-		}
+	if err := r.unbind(ctx, bindings); err != nil {
+		return err
 	}
 	if !begun {
 		n, err := r.ready(ctx, r.hold)
@@ -84,6 +80,9 @@ func (r *run) takeOut(ctx context.Context) (swapped bool, why string, err error)
 	if err := r.reached(Emptied); err != nil {
 		return false, "", err
 	}
+	if why, err := r.late(ctx); err != nil || why != "" {
+		return false, why, err
+	}
 	// The old queue is empty and unused: what a policy that does not fit it takes from
 	// it costs nothing, and the time without a queue stays short.
 	if err := r.put(ctx); err != nil {
@@ -95,6 +94,56 @@ func (r *run) takeOut(ctx context.Context) (swapped bool, why string, err error)
 	}
 	r.report.Gap = gap
 	return true, "", nil
+}
+
+// late leads away the bindings that clients have made to the old queue since it was
+// unbound, which would go with it. why says that there were some: messages may have
+// come by them.
+func (r *run) late(ctx context.Context) (why string, err error) {
+	host, _, err := r.Read(ctx, r.want.VirtualHost)
+	if err != nil {
+		return "", err
+	}
+	if host == nil {
+		return "", r.refuse("its virtual host is not there", "plan again")
+	}
+	r.host = host
+	bindings := r.bindings(r.want.Name)
+	if len(bindings) == 0 {
+		return "", nil
+	}
+	before, err := r.ready(ctx, r.hold)
+	if err != nil {
+		return "", err
+	}
+	if err := r.lead(ctx, bindings, r.hold.Name); err != nil {
+		return "", err
+	}
+	if err := r.unbind(ctx, bindings); err != nil {
+		return "", err
+	}
+	after, err := r.ready(ctx, r.hold)
+	r.report.Twice += max(0, after-before)
+	return fmt.Sprintf("it was bound to exchange %q meanwhile", bindings[0].Source), err
+}
+
+// lead makes bindings again with another destination.
+func (r *run) lead(ctx context.Context, bindings []*topology.Binding, queue string) error {
+	for _, b := range bindings {
+		if err := r.Create(ctx, leading(b, queue)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) unbind(ctx context.Context, bindings []*topology.Binding) error {
+	for _, b := range bindings {
+		if err := r.Delete(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *run) put(ctx context.Context) error {
@@ -152,19 +201,15 @@ func (r *run) back(ctx context.Context) error {
 		return err
 	}
 	bindings := r.bindings(r.hold.Name)
-	for _, b := range bindings {
-		if err := r.Create(ctx, leading(b, r.want.Name)); err != nil {
-			return err
-		}
-		r.report.Bindings++
+	if err := r.lead(ctx, bindings, r.want.Name); err != nil {
+		return err
 	}
+	r.report.Bindings += len(bindings)
 	if err := r.reached(Bound); err != nil {
 		return err
 	}
-	for _, b := range bindings {
-		if err := r.Delete(ctx, b); err != nil {
-			return err
-		}
+	if err := r.unbind(ctx, bindings); err != nil {
+		return err
 	}
 	after, err := r.ready(ctx, r.hold)
 	if err != nil {
@@ -233,6 +278,11 @@ func (r *run) ready(ctx context.Context, q *topology.Queue) (int64, error) {
 func (r *run) try(ctx context.Context) error {
 	q := *r.want
 	q.Name = trial(r.want.Name)
+	if left := r.host.Queue(q.Name); left != nil { // by a run that was killed, maybe for another spec
+		if err := r.DeleteEmpty(ctx, left); err != nil {
+			return err
+		}
+	}
 	if err := r.Create(ctx, &q); err != nil {
 		return fmt.Errorf("%s is not replaced, the broker does not take the new queue: %w", r.want.Key(), err)
 	}
