@@ -37,6 +37,7 @@ type step struct {
 	lossy    []string         // what queues would lose
 	ignoring []string         // queues for which it would be ignored
 	idle     []string         // the same, where nothing is lost by it
+	holding  []string         // what holding queues would lose
 	affected int
 }
 
@@ -76,7 +77,7 @@ func (c *computation) judgePolicies(h *host, steps []*step) {
 			}
 		}
 	}
-	queues := slices.Clone(h.live.Queues)
+	queues := append(slices.Clone(h.live.Queues), c.holdingQueues(h)...)
 	slices.SortFunc(queues, func(a, b *topology.Queue) int { return strings.Compare(a.Name, b.Name) })
 	undecided := map[*topology.Policy]bool{}
 	for _, q := range queues {
@@ -102,7 +103,9 @@ func (c *computation) judgePolicies(h *host, steps []*step) {
 			if d := h.leaving[q.Key()]; s.new == nil && d != nil && len(d.Blocked) == 0 {
 				continue // the queue goes before
 			}
-			s.affected++
+			if h.have.Queues[q.Name] != nil { // not a holding queue to come
+				s.affected++
+			}
 			w.take(s, slices.Contains(after.Policies, s.new) || slices.Contains(after.Operators, s.new))
 		}
 	}
@@ -161,6 +164,10 @@ func (w *walker) take(s *step, matches bool) {
 		return
 	}
 	losses := w.c.losses(w.q, w.h.after.Effective(w.q, before), w.h.after.Effective(w.q, after))
+	if strings.HasPrefix(w.q.Name, topology.HoldPrefix) && len(losses) > 0 {
+		s.holding = append(s.holding, fmt.Sprintf("%q: %s", w.q.Name, strings.Join(losses, ", ")))
+		return
+	}
 	if len(losses) > 0 && !w.c.allows("lossy", w.q.Key(), s.change.Key) {
 		if w.hasMessages() {
 			s.lossy = append(s.lossy, fmt.Sprintf("%q%s: %s", w.q.Name, w.count(), strings.Join(losses, ", ")))
@@ -210,6 +217,10 @@ func (c *computation) blockStep(h *host, s *step) {
 	k := s.change.Key
 	if s.affected > 0 {
 		s.change.Reasons = append(s.change.Reasons, Reason{"queues-matched", fmt.Sprintf("it matches %s on the broker", plural(s.affected, "queue"))})
+	}
+	if len(s.holding) > 0 {
+		s.change.block("holding-queue", fmt.Sprintf("write its pattern so that it does not match names that begin with %q, or make this change when the replacement is done", topology.HoldPrefix),
+			"%s would take from what is held while a queue is replaced: %s", k, strings.Join(firstFew(s.holding), "; "))
 	}
 	if len(s.lossy) > 0 {
 		s.change.block("lossy", fmt.Sprintf("empty the queues first, or allow it with --allow lossy=%s", k.Address()),

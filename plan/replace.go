@@ -138,6 +138,18 @@ func (c *computation) replaced(vhost, queue string) *Change {
 	return change
 }
 
+// holdingQueues are the queues that the replacements of the plan will make.
+func (c *computation) holdingQueues(h *host) []*topology.Queue {
+	var list []*topology.Queue
+	for _, want := range h.desired.Queues {
+		have := h.have.Queues[want.Name]
+		if have != nil && c.replaced(h.name, want.Name) != nil && h.have.Queues[replace.Holding(want.Name)] == nil {
+			list = append(list, replace.HoldingQueue(c.version, h.before, have))
+		}
+	}
+	return list
+}
+
 // judgeReplacements blocks replacements that were agreed to and would lose messages
 // all the same: those that come back to a queue which keeps less, or that somebody
 // consumes.

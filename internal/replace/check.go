@@ -61,26 +61,30 @@ func (r *run) check(ctx context.Context) error {
 	return r.unused(ctx)
 }
 
-// holdingQueue is a queue that loses nothing: replicated where it can be, on disk at
-// once, without a limit, never refusing, and not dropping what a run that is killed
-// again and again gives back. What expires in it by its own expiration goes where the
-// old queue would have sent it.
-func (r *run) holdingQueue() *topology.Queue {
+// HoldingQueue is the queue that holds what a live queue has meanwhile; set matches the
+// live policies. It loses nothing: replicated where it can be, on disk at once, without
+// a limit, never refusing, and not dropping what a run that is killed again and again
+// gives back. What expires in it by its own expiration goes where the old queue would
+// have sent it.
+func HoldingQueue(v catalog.Version, set *policy.Set, have *topology.Queue) *topology.Queue {
 	q := &topology.Queue{
-		VirtualHost: r.want.VirtualHost, Name: Holding(r.want.Name), Type: topology.Quorum, Durable: true,
+		VirtualHost: have.VirtualHost, Name: Holding(have.Name), Type: topology.Quorum, Durable: true,
 		Arguments: topology.Arguments{"x-overflow": "reject-publish"},
 	}
-	if r.version.AtLeast(catalog.V(4, 0)) { // below, a negative limit is 0, and there is none by default
+	if v.AtLeast(catalog.V(4, 0)) { // below, a negative limit is 0, and there is none by default
 		q.Arguments["x-delivery-limit"] = int64(-1)
 	}
-	set := policy.New(r.version, r.host.Policies, r.host.OperatorPolicies)
-	effective := set.Effective(r.have, set.Queue(r.have.Name, r.have.Type))
+	effective := set.Effective(have, set.Queue(have.Name, have.Type))
 	for _, name := range []string{"dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy"} {
 		if v := effective[name].Value; v != nil && effective["dead-letter-exchange"].Value != nil {
 			q.Arguments["x-"+name] = v
 		}
 	}
 	return q
+}
+
+func (r *run) holdingQueue() *topology.Queue {
+	return HoldingQueue(r.version, policy.New(r.version, r.host.Policies, r.host.OperatorPolicies), r.have)
 }
 
 // checkHolding refuses what could take messages out of the holding queue: policies
