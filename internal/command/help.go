@@ -1,6 +1,7 @@
 package command
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,7 +10,20 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func init() { cli.FlagStringer = flagLine(cli.FlagStringer) }
+func init() {
+	cli.FlagStringer = flagLine(cli.FlagStringer)
+	cli.HelpFlag = &sharedFlag{&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true}}
+}
+
+// sharedFlag is a flag that several command lines use at once: the library keeps one
+// for --help and writes into it at each start.
+type sharedFlag struct{ *cli.BoolFlag }
+
+// Apply implements cli.Flag.
+func (f *sharedFlag) Apply(set *flag.FlagSet) error {
+	own := *f.BoolFlag
+	return own.Apply(set)
+}
 
 // flagLine writes a flag for the help without what the library says too much: that
 // a switch is off unless given, and repeated flags twice.

@@ -57,3 +57,18 @@ func writeSpec(t *testing.T, text string) string {
 	}
 	return name
 }
+
+// TestCommandLinesAtOnce: several command lines in one process share nothing; the
+// race detector looks on.
+func TestCommandLinesAtOnce(t *testing.T) {
+	spec := writeSpec(t, "version: 1\nqueues: {q: {type: classic, loses: {rejected: test}}}\n")
+	for range 4 {
+		t.Run("one", func(t *testing.T) {
+			t.Parallel()
+			runCommand(t, nil, "validate", spec).want(t, 0)
+			if r := runCommand(t, nil, "validate", "--help"); r.exit != 0 || !strings.Contains(r.out, "find mistakes in specs") {
+				t.Errorf("exit status %d\n%s", r.exit, r.out)
+			}
+		})
+	}
+}
