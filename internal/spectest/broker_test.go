@@ -1,12 +1,14 @@
-package command_test
+package spectest_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,29 +16,30 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/brokertest"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/command"
 	"github.com/rabbitctl/rabbitctl/internal/spectest"
 )
 
-// randomSpecs is how many specs each version is held to unless -rapid.checks
-// says otherwise.
-const randomSpecs = 200
-
 // TestRandomSpecs: whatever a spec says, the plan after apply is empty; so are
-// those of its export, and of the spec after its definitions were imported.
+// those of its export, and of the spec after its definitions were imported. It
+// tries 200 specs on each version, 2000 with RABBITCTL_LONG, or as many as
+// -rapid.checks says.
 func TestRandomSpecs(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f == checks })
 	if before := checks.Value.String(); !asked {
-		checks.Value.Set(fmt.Sprint(randomSpecs))
-		defer checks.Value.Set(before)
+		checks.Value.Set(strconv.Itoa(brokertest.Rounds(200, 2000)))
+		t.Cleanup(func() { checks.Value.Set(before) })
 	}
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
+		base := b.VirtualHost(t)
+		t.Parallel() // each version has a broker of its own
 		v, err := catalog.ParseVersion(b.Version)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &randomRun{b: b, outer: t, folder: t.TempDir(), version: v, base: b.VirtualHost(t)}
+		r := &randomRun{b: b, outer: t, folder: t.TempDir(), version: v, base: base}
 		rapid.Check(t, func(t *rapid.T) { r.check(t) })
 	})
 }
@@ -50,13 +53,18 @@ type randomRun struct {
 	count   int
 }
 
-func (r *randomRun) run(t *rapid.T, args ...string) result {
+// run carries out a command line, which has to succeed, and returns what it prints.
+func (r *randomRun) run(t *rapid.T, args ...string) string {
 	t.Logf("rabbitctl %q", args)
-	got := runWith(r.outer, r.b, args...)
-	if got.exit != 0 {
-		t.Fatalf("exit %d\n%s%s", got.exit, got.out, got.err)
+	var out, errs bytes.Buffer
+	exit := command.Run(r.outer.Context(), args, command.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &errs,
+		Environ: []string{"HOME=/nonexistent", "RABBITCTL_URL=" + r.b.URL, "RABBITCTL_USERNAME=" + r.b.Username, "RABBITCTL_PASSWORD=" + r.b.Password},
+	})
+	if exit != 0 {
+		t.Fatalf("exit %d\n%s%s", exit, &out, &errs)
 	}
-	return got
+	return out.String()
 }
 
 func (r *randomRun) file(t *rapid.T, name, text string) string {
@@ -71,10 +79,10 @@ func (r *randomRun) file(t *rapid.T, name, text string) string {
 // nothing holds the plan of a spec to be empty.
 func (r *randomRun) nothing(t *rapid.T, what string, args ...string) string {
 	p := r.run(t, append([]string{"plan", "--detailed-exitcode"}, args...)...)
-	if !strings.HasPrefix(p.out, "Nothing to do") {
-		t.Fatalf("the plan %s is not empty:\n%s%s", what, p.out, p.err)
+	if !strings.HasPrefix(p, "Nothing to do") {
+		t.Fatalf("the plan %s is not empty:\n%s", what, p)
 	}
-	return p.out
+	return p
 }
 
 // everything holds it to know all that is there, too.
@@ -103,13 +111,13 @@ func (r *randomRun) check(t *rapid.T) {
 	r.run(t, "apply", "--yes", file)
 	r.nothing(t, "after apply", file)
 
-	exported := r.run(t, append([]string{"export"}, flags...)...).out
+	exported := r.run(t, append([]string{"export"}, flags...)...)
 	r.everything(t, "of the export", r.file(t, "export.yaml", exported))
 
-	compiled := r.run(t, "compile", "--rabbitmq", r.b.Version, file).out
+	compiled := r.run(t, "compile", "--rabbitmq", r.b.Version, file)
 	definitions := r.file(t, "definitions.json", compiled)
 	r.everything(t, "against the definitions", "--against", definitions, file)
-	again := r.run(t, "export", "--from", definitions).out
+	again := r.run(t, "export", "--from", definitions)
 	r.everything(t, "of the export of the definitions", "--against", definitions, r.file(t, "again.yaml", again))
 
 	var body any
