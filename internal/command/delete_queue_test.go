@@ -16,6 +16,7 @@ import (
 // the plan says how many are at risk and signals it; with consumers too; emptied and
 // unused it goes.
 func TestRowC10(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		for _, kind := range []string{"classic", "quorum"} {
 			t.Run(kind, func(t *testing.T) {
@@ -60,6 +61,7 @@ func TestRowC10(t *testing.T) {
 // TestDeleteUnacknowledged: what is with a client is in no passive declaration; the
 // proof finds it and the queue stays.
 func TestDeleteUnacknowledged(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		runWith(t, b, "apply", "--yes", stackSpec(t, "unacked", vhost, "queues: {jobs: {type: classic}, keep: {type: classic}}")).want(t, 0)
@@ -96,6 +98,7 @@ func TestDeleteStream(t *testing.T) {
 // TestChangedDelay: the wait queue of a delay that was changed stays while messages
 // wait in it, stops nothing, and goes when they are back.
 func TestChangedDelay(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		text := `
@@ -124,6 +127,7 @@ queues:
 // TestLastRoute: what dead letters of something else still take is not deleted, and
 // a renamed dead-letter queue goes after its source points at the new one.
 func TestLastRoute(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		first := stackSpec(t, "routes", vhost, `

@@ -15,6 +15,7 @@ import (
 // repeats what it was sent. Neither the password of the login, from a URL, a flag or the
 // environment, nor a secret of the spec is shown or saved.
 func TestNoCommandShowsSecrets(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := brokertest.One(t)
 	vhost := b.VirtualHost(t)
 	user, password := b.User(t, vhost, "administrator", ".*", ".*", ".*")

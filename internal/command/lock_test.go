@@ -231,6 +231,7 @@ func TestLocksOfSeveralVirtualHosts(t *testing.T) {
 // TestHolderSeenByOthers: a user with no more than the tag management learns that
 // the lock is held, and not by whom when that is another user's connection.
 func TestHolderSeenByOthers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		spec := writeSpec(t, fmt.Sprintf(lockSpec, vhost))

@@ -51,6 +51,7 @@ func wantNumbered(t *testing.T, b *brokertest.Broker, vhost, queue string, n int
 // TestCase3 and row A40: the plan says what a replacement takes, nothing is done
 // without consent, one run ends with queue, messages and all bindings.
 func TestCase3(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		b.DeclareExchange(t, vhost, "ex", "topic", nil)
@@ -122,6 +123,7 @@ queues:
 // TestReplaceKilled: kill -9 while messages are moved; the plan says what is
 // unfinished, and the same command finishes it.
 func TestReplaceKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		const n = 5000
 		vhost := b.VirtualHost(t)
@@ -177,6 +179,7 @@ func TestReplaceKilled(t *testing.T) {
 
 // TestReplaceDuringRestart: the broker goes down while messages are moved.
 func TestReplaceDuringRestart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, release := range []string{"3.10", "4.0", "4.3"} {
 		t.Run(release, func(t *testing.T) {
 			const n = 10000

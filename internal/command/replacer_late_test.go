@@ -14,6 +14,7 @@ import (
 // TestReplaceKeepsBindingsMadeMeanwhile: a client that starts during a replacement and
 // binds the old queue has its binding on the new one.
 func TestReplaceKeepsBindingsMadeMeanwhile(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		for _, step := range []replace.Step{replace.HeldBound, replace.Unbound, replace.Emptied} {
 			t.Run(string(step), func(t *testing.T) {
@@ -45,6 +46,7 @@ func TestReplaceKeepsBindingsMadeMeanwhile(t *testing.T) {
 // TestReplaceAfterKilledTrial: a run was killed before anything was changed, and the
 // next one wants other arguments.
 func TestReplaceAfterKilledTrial(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		vhost := b.VirtualHost(t)
 		b.DeclareQueue(t, vhost, "q", typed(topology.Classic, nil))

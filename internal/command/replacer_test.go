@@ -213,6 +213,7 @@ var errKilled = errors.New("killed")
 // TestReplaceKilledAfterEachStep is case H4: the run ends after each step, messages come
 // in, and the next run continues: nothing is lost.
 func TestReplaceKilledAfterEachStep(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		for i, step := range replace.Steps {
 			t.Run(string(step), func(t *testing.T) {
@@ -275,6 +276,7 @@ func refused(t *testing.T, r *replacer, q *topology.Queue, says string) {
 
 // TestReplaceRefuses: what could lose something is refused before anything is changed.
 func TestReplaceRefuses(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		t.Run("waiting to be dead-lettered", func(t *testing.T) { // rows B13 and B14
 			vhost := b.VirtualHost(t)
@@ -386,6 +388,7 @@ func TestReplaceRefuses(t *testing.T) {
 // queue would have sent it, with its own routing key, whether it was moved there or
 // came by a binding.
 func TestExpiredWhileHeld(t *testing.T) {
+	t.Parallel() // it mostly waits
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {
 		for _, from := range []topology.QueueType{topology.Classic, topology.Quorum} {
 			t.Run(string(from), func(t *testing.T) {
