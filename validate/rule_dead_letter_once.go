@@ -15,8 +15,8 @@ var deadLetterAtMostOnce = Rule{
 		"where the target has no room for it (overflow reject-publish) or is not available at that moment, it is lost (measured " +
 		"with a full target). Quorum queues can do better, with the strategy at-least-once; classic ones cannot. Nothing is said of a " +
 		"queue with a contract: somebody has thought about what it may lose. Of a classic queue in a spec and of the retry mechanism reject-cycle, which have no other way, it is a note.",
-	Fix: "On a quorum queue say `strategy: at-least-once` under dead_letter, or `strategy: at-most-once` where the loss is " +
-		"acceptable. A classic queue whose dead messages matter should be a quorum queue; otherwise say in its contract what it promises.",
+	Fix: "Where its dead messages matter make it a quorum queue with `strategy: at-least-once` under dead_letter; otherwise say in " +
+		"its contract what it promises.",
 	Check: func(p *Pass) {
 		for _, q := range p.ours() {
 			t := p.typeOf(q)
@@ -32,6 +32,9 @@ var deadLetterAtMostOnce = Rule{
 				}
 				b := problemf("queue %q is a %s queue that hands its dead messages on at most once: one that its target cannot take at that moment is lost", q.Name, t).
 					like("are %s queues that hand their dead messages on at most once: one that its target cannot take at that moment is lost", t)
+				if t == topology.Quorum {
+					b = b.do("Say `strategy: at-least-once` under dead_letter, or `strategy: at-most-once` where the loss is acceptable.")
+				}
 				// What has no other way is chosen by whoever writes a spec.
 				switch r := intent(q).Retry; {
 				case r != nil && r.Mechanism == topology.MechanismRejectCycle:

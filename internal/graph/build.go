@@ -393,20 +393,26 @@ func (b *builder) publisher(p *topology.Publisher) {
 	}
 }
 
-// policyFindings shows findings on a policy at the queues that it acts on.
+// policyFindings shows findings on a policy at the queues that it acts on, and that it
+// is hidden where it is.
 func (b *builder) policyFindings(p *topology.Policy) {
 	list := b.findings.look(p.Key())
 	if len(list) == 0 {
 		return
 	}
-	shown := false
+	shown := map[int]bool{}
 	for _, q := range b.vhost.Queues {
-		if item := b.queues[q.Name]; item.match.Policy == p || slices.Contains(item.match.Ignored, p) || p.Queue == q.Name {
-			item.node.Findings = append(item.node.Findings, list...)
-			shown = true
+		item := b.queues[q.Name]
+		acts := item.match.Policy == p || slices.Contains(item.match.Ignored, p) || p.Queue == q.Name
+		for i, d := range list {
+			if d.Code == "policy-hidden" && !slices.Contains(item.match.Hidden, p) || d.Code != "policy-hidden" && !acts {
+				continue
+			}
+			item.node.Findings = append(item.node.Findings, d)
+			shown[i] = true
 		}
 	}
-	if shown {
+	if len(shown) == len(list) {
 		b.findings.take(p.Key())
 	}
 }

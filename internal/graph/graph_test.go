@@ -378,3 +378,19 @@ func TestVirtualHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenPolicy: that a policy is hidden is drawn where it is, not where it acts.
+func TestHiddenPolicy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spec.yaml")
+	text := "version: 1\nqueues: {tmp.1: {type: classic}, other: {type: classic}}\npolicies:\n" +
+		"  a: {pattern: .*, definition: {max-length: 1000}}\n  b: {pattern: ^tmp, priority: 1, definition: {expires: 60000}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range load(t, file).Nodes {
+		hidden := slices.ContainsFunc(n.Findings, func(d diag.Diagnostic) bool { return d.Code == "policy-hidden" })
+		if hidden != (n.Name == "tmp.1") {
+			t.Errorf("%q has policy-hidden: %v", n.Name, hidden)
+		}
+	}
+}
