@@ -170,6 +170,14 @@ func flowCases() []flowCase {
 			},
 		},
 		{
+			name: "nothing but the broker's count as a header", codes: []string{"count-header-never-matches", "dead-letter-unroutable", "unroutable-unguarded"},
+			key: "work", n: 1, requeue: 1, reject: 1,
+			objects: []topology.Object{
+				dead(), x("h", "headers", nil), named("work", quorum, args{"x-dead-letter-exchange": "h", "x-delivery-limit": int64(5)}),
+				toQueue("h", "dead", "", args{"x-match": "any-with-x", "x-delivery-count": int64(1)}),
+			},
+		},
+		{
 			name: "the reason as a header", codes: []string{"dlx-without-else", "unroutable-unguarded"}, key: "work", n: 1, requeue: 1, reject: 1, ready: map[string]int{"dead": 1},
 			objects: []topology.Object{
 				dead(), x("h", "headers", nil), named("work", quorum, args{"x-dead-letter-exchange": "h", "x-delivery-limit": int64(5)}),

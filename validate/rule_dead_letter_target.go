@@ -133,6 +133,9 @@ var deadLetterUnroutable = Rule{
 			switch {
 			case r.Fixed && r.Exchange == "":
 				return problem{} // dead-letter-queue-missing says so
+			case e != nil && e.Type == "headers" && reach.Nowhere():
+				return problemf("queue %q dead-letters to the headers exchange %q%s, where no binding matches: its dead messages are lost", q.Name, r.Exchange, from).
+					do("Bind the dead-letter queue by what dead messages have, such as x-first-death-reason with all-with-x, or give the exchange an alternate exchange.")
 			case r.Fixed:
 				return problemf("queue %q dead-letters to exchange %q with the routing key %q%s, which leads to no queue", q.Name, r.Exchange, r.Key, from)
 			case r.Exchange == "":
