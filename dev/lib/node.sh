@@ -94,7 +94,9 @@ prepare() {
 		for line in ${CONFIG_LINES[@]+"${CONFIG_LINES[@]}"}; do
 			echo "$line"
 		done
+		[ -z "$DEFINITIONS" ] || echo "load_definitions = /mnt/definitions.json"
 	} >"$dir/rabbitmq.conf"
+	[ -z "$DEFINITIONS" ] || cp "$DEFINITIONS" "$dir/definitions.json"
 	{
 		if [ -n "$DEFAULTS" ]; then
 			echo '[].'

@@ -21,7 +21,7 @@ type Node struct {
 }
 
 // StartNode starts a broker of a release ("3.10", "4.0", "4.3") by dev/broker, with further flags of `dev/broker start`
-// (--defaults, --config LINE, --plugins LIST). It is gone when the test ends, even if the test is killed.
+// (--defaults, --config LINE, --definitions FILE, --plugins LIST). It is gone when the test ends, even if the test is killed.
 func StartNode(t *testing.T, release string, flags ...string) *Node {
 	t.Helper()
 	urls(t) // the tests that start nodes run where the others do

@@ -16,7 +16,8 @@ type object = map[string]any
 
 // Definitions writes the file for a version. Every object names its virtual host
 // and every field that RabbitMQ would else guess is there: a missing routing key
-// becomes "undefined" on import (measured on 3.10.8, 4.0.5 and 4.3.6). External
+// becomes "undefined" on import, and a node that imports at boot makes neither guest
+// nor "/" by itself (measured on 3.10.8, 4.0.5 and 4.3.6). External
 // objects and amq.* exchanges are left out, as are bindings whose ends are then
 // missing; the findings name these. Equal input gives equal text.
 func Definitions(t *topology.Topology, v catalog.Version) ([]byte, diag.List, error) {
@@ -24,6 +25,10 @@ func Definitions(t *topology.Topology, v catalog.Version) ([]byte, diag.List, er
 	for _, vhost := range t.VirtualHosts {
 		c.add(vhost, v)
 	}
+	c.found.Add(diag.Diagnostic{
+		Severity: diag.Info, Code: "no-users-in-file", Summary: "the file makes no users",
+		Detail: "A new node that imports it when it boots makes no guest either, and nobody can log in: add users to the file, or import it with POST /api/definitions.",
+	})
 	c.found.Sort()
 	data, err := json.MarshalIndent(object{
 		"rabbit_version": v.String(), "rabbitmq_version": v.String(),
