@@ -69,6 +69,7 @@ type definitions struct {
 	permissions []entry[permissionEntry]
 	topic       []entry[permissionEntry]
 	global      []entry[parameterEntry]
+	others      map[string]int
 }
 
 func (d *definitions) problem(code string, at topology.Position, summary, detail string) {
@@ -142,7 +143,15 @@ func (d *definitions) section(key string, value json.RawMessage, at topology.Pos
 		d.into(&d.top.Limits, key, value, at)
 		return false
 	default:
-		return false // users, product names and what later versions add
+		// Users, product names and what later versions add.
+		var list []json.RawMessage
+		if json.Unmarshal(value, &list) == nil && len(list) > 0 {
+			if d.others == nil {
+				d.others = map[string]int{}
+			}
+			d.others[key] += len(list)
+		}
+		return false
 	}
 	return true
 }
@@ -190,10 +199,18 @@ func (d *definitions) state(vhost string) *State {
 		s.Version = v
 	}
 	for _, g := range d.global {
-		if name, ok := g.value.Value.value.(string); ok && g.value.Name != nil && *g.value.Name == "cluster_name" {
+		switch name, _ := g.value.Value.value.(string); {
+		case g.value.Name == nil, *g.value.Name == "internal_cluster_id": // which no other cluster may have
+		case *g.value.Name == "cluster_name":
 			s.ClusterName = name
+		default:
+			if d.others == nil {
+				d.others = map[string]int{}
+			}
+			d.others["global_parameters"]++
 		}
 	}
+	s.Others = d.others
 	b := &builder{definitions: d, state: s, byName: map[string]*gathered{}}
 	if single := d.isSingle(); single {
 		b.single = cmp.Or(vhost, d.originVHost, d.namedVHost(), "/")

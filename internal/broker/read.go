@@ -29,6 +29,9 @@ type State struct {
 	// LeftOut are exclusive and server-named queues, which belong to connections,
 	// and their bindings; of a broker all of them only with ReadOptions.LeftOut.
 	LeftOut []topology.Object
+	// Others counts the entries of a definitions file that belong to no virtual
+	// host, by their section: users, global_parameters ...
+	Others map[string]int
 }
 
 // ReadOptions say what to read besides exchanges, queues, bindings, policies and

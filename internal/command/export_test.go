@@ -121,6 +121,47 @@ func TestExportUsage(t *testing.T) {
 	runCommand(t, nil, "export", "--from", file, "--output", out).want(t, 1) // never overwritten
 }
 
+// TestExportIntoFolder: one file for each virtual host, which together say what the
+// whole file says.
+func TestExportIntoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "definitions.json")
+	definitions := `{"rabbitmq_version": "4.0.5", "users": [{"name": "u", "password_hash": "aGlkZGVu", "tags": []}],
+ "global_parameters": [{"name": "internal_cluster_id", "value": "x"}, {"name": "cluster_name", "value": "c"}, {"name": "mine", "value": 1}],
+ "vhosts": [{"name": "/"}, {"name": "a/b"}, {"name": "A_B"}, {"name": ".."}, {"name": "default"}],
+ "queues": [{"name": "q", "vhost": "a/b", "arguments": {}}, {"name": "q", "vhost": "/", "arguments": {}}, {"name": "amq.gen-x", "vhost": "/", "arguments": {}, "exclusive": true}]}`
+	if err := os.WriteFile(file, []byte(definitions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "specs")
+	r := runCommand(t, nil, "export", "--from", file, "--out", folder)
+	r.want(t, 0)
+	var names []string
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		names = append(names, e.Name())
+		if data, _ := os.ReadFile(filepath.Join(folder, e.Name())); strings.Contains(string(data), "aGlkZGVu") {
+			t.Errorf("the hash is in %s", e.Name())
+		}
+	}
+	if got := strings.Join(names, " "); got != "A_B.yaml a_b-2.yaml default-2.yaml default.yaml vhost.yaml" {
+		t.Errorf("files %s", got)
+	}
+	for _, want := range []string{`under "users"`, `under "global_parameters"`, "1 entry", "queue-of-connection"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("the findings lack %q:\n%s", want, r.err)
+		}
+	}
+	if data, _ := os.ReadFile(filepath.Join(folder, "default.yaml")); !strings.Contains(string(data), "# Left out: 1 queue of connections") {
+		t.Errorf("no comment on the queue that is left out:\n%s", data)
+	}
+	p := runCommand(t, nil, "plan", "--detailed-exitcode", "--against", file, folder)
+	if p.want(t, 0); !strings.HasPrefix(p.out, "Nothing to do") || strings.Contains(p.out, "not in the spec") {
+		t.Errorf("plan:\n%s", p.out)
+	}
+	runCommand(t, nil, "export", "--from", file, "--out", folder).want(t, 1) // never overwritten
+	runCommand(t, nil, "export", "--from", file, "--out", folder, "--output", "x").want(t, 64)
+}
+
 // TestExportOfBrokers exports the fixture and every example from real brokers.
 func TestExportOfBrokers(t *testing.T) {
 	brokertest.Each(t, func(t *testing.T, b *brokertest.Broker) {

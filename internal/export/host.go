@@ -30,8 +30,12 @@ type host struct {
 
 	forms        map[string]form // of queues
 	rawExchanges map[string]bool
-	found        diag.List
-	reported     map[topology.Key]bool
+	// ofConnections are the queues that are left out as exclusive or named by the
+	// server.
+	ofConnections map[string]bool
+	short         bool // what queues have in common is written once
+	found         diag.List
+	reported      map[topology.Key]bool
 
 	// Worked out anew for each writing.
 	policies map[string]*topology.Policy // generated policies by queue
@@ -46,12 +50,16 @@ type host struct {
 }
 
 func newHost(v *topology.VirtualHost, version catalog.Version, secrets secretNames) *host {
-	h := &host{version: version, secrets: secrets, forms: map[string]form{}, rawExchanges: map[string]bool{}, reported: map[topology.Key]bool{}}
+	h := &host{version: version, secrets: secrets, forms: map[string]form{}, rawExchanges: map[string]bool{}, ofConnections: map[string]bool{}, reported: map[topology.Key]bool{}}
 	copied := *v
 	h.source = &copied
 	h.source.Exchanges = slices.DeleteFunc(slices.Clone(v.Exchanges), func(x *topology.Exchange) bool { return x.Name == "" })
 	h.source.Queues = slices.DeleteFunc(slices.Clone(v.Queues), func(q *topology.Queue) bool {
-		return q.Exclusive || strings.HasPrefix(q.Name, "amq.gen-")
+		gone := q.Exclusive || strings.HasPrefix(q.Name, "amq.gen-")
+		if gone {
+			h.ofConnections[q.Name] = true
+		}
+		return gone
 	})
 	h.index = h.source.Index()
 	seen := map[topology.Key]bool{}
@@ -181,11 +189,23 @@ func (h *host) write(b *strings.Builder, first bool) {
 	doc.add("version", scalar("1"))
 	doc.add("vhost", text(h.source.Name))
 	h.addSettings(&doc)
-	if t := h.defaults(); len(t) > 0 {
+	queues := h.queues()
+	usual := h.usual()
+	if h.short {
+		queues = families(queues)
+		hoist(queues, &usual)
+	}
+	if t := h.defaults(usual); len(t) > 0 {
 		doc.add("defaults", t)
 	}
 	h.addExchanges(&doc)
-	h.addQueues(&doc)
+	if len(queues) > 0 {
+		var all table
+		for _, q := range queues {
+			all.add(name(q.name), q.table)
+		}
+		doc.add("queues", all)
+	}
 	h.addPolicies(&doc)
 	h.addRest(&doc)
 	h.header(b, first)

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/jsonschema"
+	display "github.com/rabbitctl/rabbitctl/internal/text"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/specs"
 )
@@ -134,15 +136,21 @@ func ownWays(p *queuePlan) map[string]topology.By {
 	return ways
 }
 
-func (h *host) defaults() table {
+// usual is what the queues of the document take unless they say otherwise.
+func (h *host) usual() table {
 	t, by := h.mostly()
-	var queue, all table
+	var queue table
 	if t != "" {
 		queue.add("type", text(string(t)))
 	}
 	if by != topology.ByPolicy {
 		queue.add("settings_by", text(string(by)))
 	}
+	return queue
+}
+
+func (h *host) defaults(queue table) table {
+	var all table
 	if len(queue) > 0 {
 		all.add("queue", queue)
 	}
@@ -152,16 +160,21 @@ func (h *host) defaults() table {
 	return all
 }
 
-func (h *host) addQueues(doc *table) {
-	var all table
+// written is one entry under queues.
+type written struct {
+	name   string
+	family bool // stands for several queues
+	table  table
+}
+
+func (h *host) queues() []written {
+	var all []written
 	for _, q := range h.source.Queues {
 		if !h.hidden[q.Key()] {
-			all.add(name(q.Name), h.queue(q))
+			all = append(all, written{name: q.Name, table: h.queue(q)})
 		}
 	}
-	if len(all) > 0 {
-		doc.add("queues", all)
-	}
+	return all
 }
 
 func (h *host) queue(q *topology.Queue) table {
@@ -323,6 +336,9 @@ func size(n int64) value {
 	return integer(n)
 }
 
+// maxComments is how many objects the comments over a document name.
+const maxComments = 20
+
 // header writes the comments over the document.
 func (h *host) header(b *strings.Builder, first bool) {
 	if !first {
@@ -340,4 +356,14 @@ func (h *host) header(b *strings.Builder, first bool) {
 		b.WriteString(";\n# owner at each queue with role dead-letter, who looks after it")
 	}
 	b.WriteString(".\n")
+	if n := len(h.ofConnections); n > 0 {
+		b.WriteString("# Left out: " + display.Plural(n, "queue", "queues") + " of connections, exclusive or named by the server.\n")
+	}
+	for i, d := range h.found {
+		if i == maxComments {
+			b.WriteString(fmt.Sprintf("# and %d more.\n", len(h.found)-i))
+			break
+		}
+		b.WriteString("# Note: " + display.Line(d.Summary) + ".\n")
+	}
 }

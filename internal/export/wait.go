@@ -176,16 +176,12 @@ func (w *waits) templates(q *topology.Queue) []string {
 	}
 	var all []string
 	for _, base := range bases {
-		for word, with := range map[string]string{specs.FormatDuration(w.delays[0]): "{delay}", "1": "{n}"} {
-			for i := len(base); i >= 0; {
-				if i = strings.LastIndex(base[:i], word); i < 0 {
-					break
-				}
-				all = append(all, base[:i]+with+base[i+len(word):])
+		for _, p := range [][2]string{{specs.FormatDuration(w.delays[0]), "{delay}"}, {"1", "{n}"}} {
+			for i := strings.LastIndex(base, p[0]); i >= 0; i = strings.LastIndex(base[:i], p[0]) {
+				all = append(all, base[:i]+p[1]+base[i+len(p[0]):])
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b string) int { return strings.Compare(a, b) })
 	return all
 }
 
