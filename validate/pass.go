@@ -197,9 +197,11 @@ func merge(found []finding) diag.List {
 func merged(group []finding) diag.Diagnostic {
 	d := group[0].Diagnostic
 	names := make([]string, 0, len(group))
-	seen := map[topology.Key]bool{}
+	named := make(map[string]bool, len(group))
+	seen := make(map[topology.Key]bool, len(group))
 	for i, f := range group {
-		if !slices.Contains(names, f.name) {
+		if !named[f.name] {
+			named[f.name] = true
 			names = append(names, f.name)
 		}
 		if !seen[f.Object] {
@@ -210,9 +212,11 @@ func merged(group []finding) diag.Diagnostic {
 			d.Related = append(d.Related, diag.Related{Position: f.Position, Text: f.Object.String()})
 		}
 	}
-	text := quoted(names, "and")
+	var text string
 	if more := len(names) - shownNames; more > 0 {
 		text = fmt.Sprintf("%s and %d more", quoted(names[:shownNames], ","), more)
+	} else {
+		text = quoted(names, "and")
 	}
 	kind := d.Object.Kind.Title() + "s"
 	if stem, ok := strings.CutSuffix(kind, "ys"); ok {

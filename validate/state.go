@@ -14,6 +14,7 @@ import (
 type state struct {
 	vhost         *topology.VirtualHost
 	index         *topology.Index
+	queues        []*topology.Queue     // ours
 	live          *topology.VirtualHost // nil offline
 	liveIndex     *topology.Index
 	versions      []catalog.Version
@@ -46,6 +47,11 @@ func newState(vhost, live *topology.VirtualHost, versions []catalog.Version, exc
 	}
 	for _, p := range s.specPolicies() {
 		s.written[p] = true
+	}
+	for _, q := range vhost.Queues {
+		if !isExternal(q) {
+			s.queues = append(s.queues, q)
+		}
 	}
 	if live != nil {
 		s.liveIndex = live.Index()
@@ -136,15 +142,7 @@ func (s *state) typeOf(q *topology.Queue) topology.QueueType {
 }
 
 // ours are the queues that the spec declares; on a live topology all.
-func (s *state) ours() []*topology.Queue {
-	var all []*topology.Queue
-	for _, q := range s.vhost.Queues {
-		if !isExternal(q) {
-			all = append(all, q)
-		}
-	}
-	return all
-}
+func (s *state) ours() []*topology.Queue { return s.queues }
 
 // ourExchanges are the exchanges that the spec declares; on a live topology all
 // but the broker's own.

@@ -17,6 +17,7 @@ type gathered struct {
 	leftOut []topology.Object
 	hidden  map[string]bool // queues that are not part of the topology
 	locks   map[string]bool
+	sorted  bool
 }
 
 func newGathered(name string) *gathered {
@@ -187,16 +188,25 @@ func (g *gathered) settings(e vhostEntry, at topology.Position) {
 	g.vhost.DefaultQueueType = s.DefaultQueueType
 }
 
-// done sorts everything, so that equal brokers give equal states.
+// done is the virtual host with everything sorted, so that equal brokers give equal
+// states.
 func (g *gathered) done() *topology.VirtualHost {
+	if !g.sorted {
+		g.sort()
+	}
+	byKey(g.vhost.Parameters)
+	byKey(g.vhost.Permissions)
+	byKey(g.vhost.TopicPermissions)
+	return g.vhost
+}
+
+// sort sorts what most of the objects are. It may be done before the rest is there.
+func (g *gathered) sort() {
 	v := g.vhost
 	byKey(v.Exchanges)
 	byKey(v.Queues)
 	byKey(v.Policies)
 	byKey(v.OperatorPolicies)
-	byKey(v.Parameters)
-	byKey(v.Permissions)
-	byKey(v.TopicPermissions)
 	byKey(g.leftOut)
 	keys := make(map[*topology.Binding]string, len(v.Bindings))
 	for _, b := range v.Bindings {
@@ -205,7 +215,7 @@ func (g *gathered) done() *topology.VirtualHost {
 	slices.SortStableFunc(v.Bindings, func(a, b *topology.Binding) int {
 		return cmp.Or(cmp.Compare(keys[a], keys[b]), cmp.Compare(a.PropertiesKey, b.PropertiesKey))
 	})
-	return v
+	g.sorted = true
 }
 
 func byKey[O topology.Object](list []O) {

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/rabbitctl/rabbitctl/internal/background"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -49,48 +50,109 @@ type ReadOptions struct {
 	LeftOut bool
 }
 
-// Beginning is what every read begins with, asked for in the background: what the
-// broker says of itself and its virtual hosts.
+// Beginning is a read that goes on in the background, so that there is time to read
+// specs. It serves one read.
 type Beginning struct {
 	client   *Client
+	ctx      context.Context
 	overview func() (*Overview, error)
 	vhosts   func() (map[string]vhostEntry, error)
+	records  func() (*ownership.Records, error) // nil: not wanted
+	expected []string
+	live     func() (*live, error) // of what is expected
 }
 
-// Begin begins a read without waiting, so that there is time to read specs. It
-// serves one read.
+// live is what the virtual hosts asked for hold.
+type live struct {
+	overview *Overview
+	there    []*answers
+	missing  []string
+}
+
+// Begin begins a read without waiting, with what every read begins with. When ctx ends
+// the read fails.
 func (c *Client) Begin(ctx context.Context) *Beginning {
 	return &Beginning{
 		client:   c,
-		overview: Background(func() (*Overview, error) { return c.glance(ctx) }),
-		vhosts:   Background(func() (map[string]vhostEntry, error) { return c.virtualHosts(ctx) }),
+		ctx:      ctx,
+		overview: background.Start(func() (*Overview, error) { return c.glance(ctx) }),
+		vhosts:   background.Start(func() (map[string]vhostEntry, error) { return c.virtualHosts(ctx) }),
 	}
 }
 
-// Background starts f and returns a function that waits for its result. A panic of
-// f is one of whoever waits: alone in a goroutine it would end the program with a
-// status that means something else.
-func Background[T any](f func() (T, error)) func() (T, error) {
-	wait := sync.OnceValues(f)
-	go func() {
-		defer func() { _ = recover() }()
-		_, _ = wait()
-	}()
-	return wait
+// BeginWithRecords is Begin for a read that needs Records too.
+func (c *Client) BeginWithRecords(ctx context.Context) *Beginning {
+	b := c.Begin(ctx)
+	b.records = background.Start(func() (*ownership.Records, error) { return c.Records(ctx) })
+	return b
+}
+
+// Records are what Client.Records reads.
+func (b *Beginning) Records() (*ownership.Records, error) {
+	if b.records == nil {
+		return b.client.Records(b.ctx)
+	}
+	return b.records()
+}
+
+// Expect begins to read these virtual hosts. A wrong guess costs the broker the
+// requests and changes no result.
+func (b *Beginning) Expect(vhosts []string) {
+	names := slices.Compact(slices.Sorted(slices.Values(vhosts)))
+	if b.live == nil || !slices.Equal(names, b.expected) {
+		b.expect(names, false)
+	}
+}
+
+func (b *Beginning) expect(names []string, leftOut bool) {
+	b.expected = names
+	b.live = background.Start(func() (*live, error) { return b.read(names, leftOut) })
 }
 
 // Read reads the named virtual hosts, see Beginning.Read.
 func (c *Client) Read(ctx context.Context, vhosts []string, o ReadOptions) (*State, error) {
-	return c.Begin(ctx).Read(ctx, vhosts, o)
+	return c.Begin(ctx).Read(vhosts, o)
 }
 
 // Read reads the named virtual hosts. It needs the tag management and any
 // permission in them. The number of requests is 2 + 2 for each virtual host for
 // an administrator on 4.3 and later; else 2 + 5, or 2 + 4 and one for each exchange
-// where that costs the broker less (see lists); plus what ReadOptions cost. It is
+// where that costs the broker less (see bindings); plus what ReadOptions cost. It is
 // never one for each queue. Two run at a time, since a broker answers each on one
 // core.
-func (b *Beginning) Read(ctx context.Context, vhosts []string, o ReadOptions) (*State, error) {
+func (b *Beginning) Read(vhosts []string, o ReadOptions) (*State, error) {
+	b.Expect(vhosts)
+	if o.LeftOut {
+		b.expect(b.expected, true)
+	}
+	l, err := b.live()
+	if err != nil {
+		return nil, err
+	}
+	s := &State{
+		Version: l.overview.Version, ClusterName: l.overview.ClusterName, ExchangeTypes: l.overview.ExchangeTypes,
+		Topology: &topology.Topology{}, Missing: l.missing, Unknown: map[topology.Kind]string{},
+	}
+	if len(l.there) == 0 {
+		return s, nil
+	}
+	r := newReading(b.ctx, b.client, l.overview)
+	var extra extras
+	extra.read(r, o)
+	if err := r.group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, a := range l.there {
+		extra.fill(a.gathered)
+		s.Topology.VirtualHosts = append(s.Topology.VirtualHosts, a.done())
+		s.LeftOut = append(s.LeftOut, a.leftOut...)
+	}
+	extra.explain(s.Unknown)
+	return s, nil
+}
+
+// read reads what the virtual hosts hold.
+func (b *Beginning) read(names []string, leftOut bool) (*live, error) {
 	overview, err := b.overview()
 	if err != nil {
 		return nil, err
@@ -101,47 +163,33 @@ func (b *Beginning) Read(ctx context.Context, vhosts []string, o ReadOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &State{
-		Version: overview.Version, ClusterName: overview.ClusterName, ExchangeTypes: overview.ExchangeTypes,
-		Topology: &topology.Topology{}, Unknown: map[topology.Kind]string{},
+	if b.records != nil {
+		_, _ = b.records() // whoever must not read them is no administrator
 	}
-	names := slices.Compact(slices.Sorted(slices.Values(vhosts)))
-	var there []*gathered
+	l := &live{overview: overview}
+	r := newReading(b.ctx, b.client, overview)
 	for _, name := range names {
 		if err := checkAddressable(ViaHTTP, "name of the virtual host", name); err != nil {
 			return nil, named(err, vhostSentence("read %s", name), topology.Key{})
 		}
 		e, ok := entries[name]
 		if !ok {
-			s.Missing = append(s.Missing, name)
+			l.missing = append(l.missing, name)
 			continue
 		}
 		g := newGathered(name)
 		g.settings(e, topology.Position{})
 		g.vhost.DefaultQueueType = cmp.Or(g.vhost.DefaultQueueType, overview.DefaultQueueType, topology.Classic)
-		there = append(there, g)
+		l.there = append(l.there, r.read(g, leftOut))
 	}
-	if len(there) == 0 {
-		return s, nil
-	}
-	r := newReading(ctx, b.client, overview)
-	all := make([]*answers, len(there))
-	for i, g := range there {
-		all[i] = r.read(g, o.LeftOut)
-	}
-	var extra extras
-	extra.read(r, o)
 	if err := r.group.Wait(); err != nil {
 		return nil, err
 	}
-	for _, a := range all {
+	for _, a := range l.there {
 		a.fill()
-		extra.fill(a.gathered)
-		s.Topology.VirtualHosts = append(s.Topology.VirtualHosts, a.done())
-		s.LeftOut = append(s.LeftOut, a.leftOut...)
+		a.sort()
 	}
-	extra.explain(s.Unknown)
-	return s, nil
+	return l, nil
 }
 
 // virtualHosts lists the virtual hosts that the user sees.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rabbitctl/rabbitctl/internal/background"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
@@ -61,7 +62,7 @@ type answers struct {
 // than a second, twice as long as the lists), on 4.3 a quarter of that of the lists.
 func (r *reading) read(g *gathered, leftOut bool) *answers {
 	a := &answers{gathered: g}
-	exchanges := Background(func() (none struct{}, err error) {
+	exchanges := background.Start(func() (none struct{}, err error) {
 		path := "exchanges/" + escape(g.vhost.Name)
 		err = list(r, g.vhost.Name, "exchanges", path, &a.exchanges)
 		if err == nil && len(a.exchanges) == 0 { // every virtual host has the default exchange

@@ -25,7 +25,7 @@ func by(t *testing.T, c *Client, vhost string, o ReadOptions, change func(*Overv
 		}
 		return o, err
 	}
-	s, err := start.Read(t.Context(), []string{vhost}, o)
+	s, err := start.Read([]string{vhost}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

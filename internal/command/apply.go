@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitctl/rabbitctl/apply"
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
+	"github.com/rabbitctl/rabbitctl/internal/ownership"
 	"github.com/rabbitctl/rabbitctl/internal/render"
 	"github.com/rabbitctl/rabbitctl/internal/replace"
 	"github.com/rabbitctl/rabbitctl/internal/text"
@@ -81,7 +82,7 @@ func (j *applyJob) files(files []specs.File, findings diag.List) error {
 		return err
 	}
 	defer release()
-	result, err := planLive(j.c.Context, j.c, j.s, spec, findings, j.client)
+	result, err := planLive(j.c.Context, j.c, j.s, spec, findings, j.client, j.client.BeginWithRecords(j.c.Context))
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (j *applyJob) spec(result *comparison) error {
 		return errors.Join(j.showPlan(result), nothingToReplace(result.plan, name))
 	}
 	again := func(ctx context.Context) (*plan.Plan, error) {
-		after, err := planLive(ctx, j.c, j.s, result.spec, nil, j.client)
+		after, err := planLive(ctx, j.c, j.s, result.spec, nil, j.client, j.client.BeginWithRecords(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +172,7 @@ func (j *applyJob) savedPlan(file specs.File) error {
 		return err
 	}
 	defer release()
-	records, why, err := readRecords(j.c.Context, j.client)
+	records, why, err := readRecords(func() (*ownership.Records, error) { return j.client.Records(j.c.Context) })
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func lookUntil(ctx context.Context, wait time.Duration, look func(context.Contex
 func checkManaged(ctx context.Context, c *cli.Context, spec *specs.Spec, client *broker.Client) (*checkResult, error) {
 	in := plan.Input{Targets: queueTargets(c)}
 	// A look needs no message counts, hence no client: it only compares.
-	result, err := compare(ctx, spec, nil, fromBroker(client, nil), in, nil)
+	result, err := compare(ctx, spec, nil, fromBroker(client, client.Begin(ctx), nil), in, nil)
 	if err != nil {
 		return nil, err
 	}

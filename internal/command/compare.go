@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rabbitctl/rabbitctl/internal/background"
 	"github.com/rabbitctl/rabbitctl/internal/broker"
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
 	"github.com/rabbitctl/rabbitctl/internal/diag"
@@ -37,10 +38,10 @@ type comparison struct {
 // liveReader reads the live state of virtual hosts.
 type liveReader func(ctx context.Context, spec *specs.Spec) (*broker.State, diag.List, error)
 
-// fromBroker reads from a broker.
-func fromBroker(client *broker.Client, owners map[string]*ownership.View) liveReader {
+// fromBroker reads from a broker what was begun to be read.
+func fromBroker(client *broker.Client, begun *broker.Beginning, owners map[string]*ownership.View) liveReader {
 	return func(ctx context.Context, spec *specs.Spec) (*broker.State, diag.List, error) {
-		state, err := client.Read(ctx, vhostNames(spec), withRecorded(readOptions(spec), owners))
+		state, err := begun.Read(vhostNames(spec), withRecorded(readOptions(spec), owners))
 		if err != nil {
 			return nil, nil, brokerError(err)
 		}
@@ -160,23 +161,26 @@ func compare(ctx context.Context, spec *specs.Spec, findings diag.List, read liv
 		return c, nil
 	}
 	c.findings = append(c.findings, requirementFindings(spec, state)...)
-	c.findings = validate.Check(validate.Input{
-		Topology: desired, Versions: versionsOf(spec, state), Live: state.Topology, ExchangeTypes: state.ExchangeTypes,
-		Sources: spec.Files, Found: c.findings,
+	check := background.Start(func() (diag.List, error) {
+		return validate.Check(validate.Input{
+			Topology: desired, Versions: versionsOf(spec, state), Live: state.Topology, ExchangeTypes: state.ExchangeTypes,
+			Sources: spec.Files, Found: c.findings,
+		}), nil
 	})
-
 	if client == nil {
+		_, _ = check() // which is not about what is assumed
 		assumeInternal(desired, state)
 	}
 	in.Desired, in.Live, in.Digest = desired, state.Topology, spec.Digest
 	in.Server = plan.Server{Version: state.Version, ClusterName: state.ClusterName, ExchangeTypes: state.ExchangeTypes}
 	in.Offline = client == nil
 	p, more, err := planCounted(ctx, in, client)
+	checked, _ := check()
 	if err != nil {
 		return nil, err
 	}
 	c.plan = p
-	c.findings = append(c.findings, more...)
+	c.findings = append(checked, more...)
 	c.findings.Sort()
 	return c, nil
 }

@@ -85,7 +85,7 @@ type destroyJob struct {
 
 // lockAll locks the stack wherever it has recorded anything.
 func (d *destroyJob) lockAll() (release func(), err error) {
-	records, _, err := readRecords(d.c.Context, d.client)
+	records, _, err := readRecords(func() (*ownership.Records, error) { return d.client.Records(d.c.Context) })
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (d *destroyJob) inside(vhost string) bool {
 
 // compare computes what is to be deleted, from what is recorded and what is there.
 func (d *destroyJob) compare(ctx context.Context) (*comparison, error) {
-	records, why, err := readRecords(ctx, d.client)
+	records, why, err := readRecords(func() (*ownership.Records, error) { return d.client.Records(ctx) })
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 
 // readRecords reads what stacks have recorded; why says why it must not be read.
 // Everything but deletion works without.
-func readRecords(ctx context.Context, client *broker.Client) (records *ownership.Records, why string, err error) {
-	records, err = client.Records(ctx)
+func readRecords(read func() (*ownership.Records, error)) (records *ownership.Records, why string, err error) {
+	records, err = read()
 	switch {
 	case broker.IsAuth(err) && !broker.IsLoginFailed(err):
 		return nil, "this user must not read and write the record of what the stack owns, which needs the tag policymaker or administrator", nil

@@ -99,7 +99,21 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, findings, err := loadSpec(c, s, args)
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel() // what was begun to be read and is not wanted
+	var client *broker.Client
+	var conn *connection
+	var begun *broker.Beginning
+	var offline error
+	spec, findings, err := loadSpecMeanwhile(c, s, args, func(files []specs.File) {
+		if c.String("against") != "" || !version.IsZero() {
+			return
+		}
+		if client, conn, offline = connect(c, s, nil); offline == nil {
+			begun = client.BeginWithRecords(ctx)
+			begun.Expect(specs.GuessVirtualHosts(files))
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +135,10 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 	if !version.IsZero() {
 		return nil, usagef("--rabbitmq belongs to --against: a broker tells its own version")
 	}
-	client, conn, err := connect(c, s, nil)
-	if err != nil {
-		return nil, err
+	if offline != nil {
+		return nil, offline
 	}
-	result, err := planLive(c.Context, c, s, spec, findings, client)
+	result, err := planLive(ctx, c, s, spec, findings, client, begun)
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +146,14 @@ func planFor(c *cli.Context, s Streams, args []string) (*comparison, error) {
 	return result, nil
 }
 
-// planLive computes the plan against a broker.
-func planLive(ctx context.Context, c *cli.Context, s Streams, spec *specs.Spec, findings diag.List, client *broker.Client) (*comparison, error) {
+// planLive computes the plan against a broker that was begun to be read.
+func planLive(ctx context.Context, c *cli.Context, s Streams, spec *specs.Spec, findings diag.List, client *broker.Client, begun *broker.Beginning) (*comparison, error) {
+	begun.Expect(vhostNames(spec))
 	in, err := planInput(c, s, spec)
 	if err != nil {
 		return nil, err
 	}
-	records, why, err := readRecords(ctx, client)
+	records, why, err := readRecords(begun.Records)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +166,7 @@ func planLive(ctx context.Context, c *cli.Context, s Streams, spec *specs.Spec, 
 		withoutLock(in.Owners)
 	}
 	findings = append(slices.Clone(findings), recordFindings(stacks, records)...)
-	result, err := compare(ctx, spec, findings, fromBroker(client, in.Owners), in, client)
+	result, err := compare(ctx, spec, findings, fromBroker(client, begun, in.Owners), in, client)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,11 @@ func outputOptions(c *cli.Context, s Streams, terminal bool, formats []render.Fo
 
 // loadSpec reads the specs that a command names.
 func loadSpec(c *cli.Context, s Streams, args []string) (*specs.Spec, diag.List, error) {
+	return loadSpecMeanwhile(c, s, args, func([]specs.File) {})
+}
+
+// loadSpecMeanwhile begins something before the text of the specs is understood.
+func loadSpecMeanwhile(c *cli.Context, s Streams, args []string, begin func([]specs.File)) (*specs.Spec, diag.List, error) {
 	if len(args) == 0 {
 		return nil, nil, usagef("name a spec: a file, a folder, or - for standard input")
 	}
@@ -47,6 +52,7 @@ func loadSpec(c *cli.Context, s Streams, args []string) (*specs.Spec, diag.List,
 	if err != nil {
 		return nil, nil, err
 	}
+	begin(files)
 	return loadFiles(c, s, files, findings)
 }
 
