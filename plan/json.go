@@ -109,7 +109,7 @@ func MarshalMasked(p *Plan) ([]byte, error) { return marshal(p) }
 
 func marshal(p *Plan) ([]byte, error) {
 	out := jsonPlan{
-		FormatVersion: FormatVersion, ClusterName: p.Server.ClusterName, SpecDigest: p.Digest,
+		FormatVersion: FormatVersion, ClusterName: p.Server.ClusterName, SpecDigest: p.SpecDigest(),
 		Masked: len(p.RawSecrets()) > 0, Changes: []jsonChange{}, Routes: map[string][]string{}, Notes: []jsonNote{},
 		Unmanaged: list(p.Unmanaged), LeftBehind: p.LeftBehind, Adopt: p.Adopt, Stacks: p.Stacks,
 	}
@@ -238,7 +238,7 @@ func Unmarshal(data []byte) (*Plan, error) {
 		return nil, errors.New("the plan was written to be shown, its secrets are masked; save one with --out")
 	}
 	p := &Plan{
-		Server: Server{ClusterName: in.ClusterName}, Digest: in.SpecDigest, Routes: in.Routes, Unmanaged: in.Unmanaged,
+		Server: Server{ClusterName: in.ClusterName}, Digest: func() string { return in.SpecDigest }, Routes: in.Routes, Unmanaged: in.Unmanaged,
 		Fingerprints: map[string]string{}, LeftBehind: in.LeftBehind, Adopt: in.Adopt, Stacks: in.Stacks,
 	}
 	if in.RabbitMQVersion != "" {

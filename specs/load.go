@@ -39,7 +39,6 @@ func Load(in Input) (*Spec, diag.List) {
 			"All virtual hosts are on one broker: bring their requires together.")
 	}
 	l.unknownSet(in)
-	spec.Digest = digest(spec.VirtualHosts)
 	l.list.Sort()
 	return spec, l.list
 }

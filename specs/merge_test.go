@@ -239,7 +239,7 @@ func TestDigest(t *testing.T) {
 		if len(list) > 0 {
 			t.Fatalf("%s\n%s", text, texts(list))
 		}
-		return spec.Digest
+		return spec.Digest()
 	}
 	base := "queues: {a: {type: quorum, max_length: 5, dead_letter: b}, b: {}}\nexchanges: {x: {}, y: {}}\n"
 	same := []string{

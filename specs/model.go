@@ -24,8 +24,6 @@ type Spec struct {
 	VirtualHosts []*VirtualHost
 	// Files holds the text of each file by name, to show a finding's line.
 	Files map[string][]byte
-	// Digest is the SHA-256 of the spec as it was understood, in hexadecimal.
-	Digest string
 }
 
 // VirtualHost is everything that is said of one virtual host.

@@ -54,7 +54,7 @@ func TestNotYAML(t *testing.T) {
 			if got := lines(list); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q\n%s", got, c.want, texts(list))
 			}
-			if spec == nil || spec.Digest == "" {
+			if spec == nil || spec.Digest() == "" {
 				t.Error("no spec")
 			}
 		})
@@ -228,7 +228,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		again, second := load(string(data))
-		if again.Digest != spec.Digest || texts(second) != texts(list) {
+		if again.Digest() != spec.Digest() || texts(second) != texts(list) {
 			t.Errorf("loaded twice, differs:\n%s\n%s", texts(list), texts(second))
 		}
 		spec.Expand(Target{})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -171,7 +172,7 @@ func compare(ctx context.Context, spec *specs.Spec, findings diag.List, read liv
 		_, _ = check() // which is not about what is assumed
 		assumeInternal(desired, state)
 	}
-	in.Desired, in.Live, in.Digest = desired, state.Topology, spec.Digest
+	in.Desired, in.Live, in.Digest = desired, state.Topology, sync.OnceValue(spec.Digest)
 	in.Server = plan.Server{Version: state.Version, ClusterName: state.ClusterName, ExchangeTypes: state.ExchangeTypes}
 	in.Offline = client == nil
 	p, more, err := planCounted(ctx, in, client)

@@ -284,7 +284,7 @@ func (r *keeper) takeFromOthers(ctx context.Context, vhost string, keys []topolo
 func (r *keeper) write(ctx context.Context, vhost string, c ownership.Changes) error {
 	was := r.now[vhost]
 	record := cmp.Or(was, &ownership.Record{Stack: r.plan.Stacks[vhost], VirtualHost: vhost}).With(c)
-	record.Digest, record.Time = r.plan.Digest, time.Now()
+	record.Digest, record.Time = r.plan.SpecDigest(), time.Now()
 	if ownership.SameObjects(was, record) {
 		return nil
 	}
