@@ -57,7 +57,7 @@ func (e BaselineEntry) key() baselineKey {
 }
 
 // entry is what a finding is in a baseline.
-func (f finding) entry() BaselineEntry {
+func (f *finding) entry() BaselineEntry {
 	if f.Object == (topology.Key{}) {
 		return BaselineEntry{Code: f.Code, File: path.Clean(filepath.ToSlash(f.Position.File))}
 	}
@@ -193,7 +193,7 @@ func (b *Baseline) readEntries(dec *json.Decoder, data []byte) error {
 
 // apply takes out the findings that the baseline accepts, and notes the entries
 // that nothing is found for any more.
-func (b *Baseline) apply(found []finding, strict bool) ([]finding, diag.List) {
+func (b *Baseline) apply(found []*finding, strict bool) ([]*finding, diag.List) {
 	used := make(map[baselineKey]bool, len(b.entries))
 	for _, e := range b.entries {
 		used[e.key()] = false

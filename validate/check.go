@@ -89,7 +89,7 @@ func Check(in Input) diag.List {
 
 // collect applies every rule and the ignore comments; comments are findings on
 // these.
-func collect(in Input) (found []finding, comments diag.List) {
+func collect(in Input) (found []*finding, comments diag.List) {
 	if in.Topology == nil {
 		in.Topology = &topology.Topology{}
 	}
@@ -103,7 +103,7 @@ func collect(in Input) (found []finding, comments diag.List) {
 	from := before(in.From, versions)
 
 	for _, d := range in.Found {
-		f := finding{Diagnostic: d, name: d.Object.Name}
+		f := &finding{Diagnostic: d, name: d.Object.Name}
 		// The expansion words what it finds on queues alike.
 		if what, ok := strings.CutPrefix(d.Summary, fmt.Sprintf("queue %q: ", f.name)); ok {
 			f.group = what + ":"

@@ -36,7 +36,7 @@ func (g *ignore) covers(at topology.Position) bool {
 // applyIgnores takes out the findings that a comment beside their line, on the
 // line above, or at the line of their object ignores, and reports comments that
 // give no reason or have nothing to ignore.
-func applyIgnores(found []finding, sources map[string][]byte) ([]finding, diag.List) {
+func applyIgnores(found []*finding, sources map[string][]byte) ([]*finding, diag.List) {
 	type lineOf struct {
 		file string
 		line int

@@ -16,7 +16,7 @@ type Pass struct {
 	rule   *Rule
 	strict bool
 	from   []catalog.Version // what an upgrade comes from, oldest first; none: there is no upgrade
-	found  []finding
+	found  []*finding
 }
 
 // finding is a diagnostic and what is needed to ignore or merge it.
@@ -86,7 +86,7 @@ func (p *Pass) report(o topology.Object, at topology.Position, b problem) {
 	if detail == "" {
 		detail = p.rule.Fix
 	}
-	p.found = append(p.found, finding{
+	p.found = append(p.found, &finding{
 		Diagnostic: diag.Diagnostic{
 			Severity: severity, Code: p.rule.Code, Summary: b.summary, Detail: detail,
 			Object: o.Key(), Position: at, Related: b.related,
@@ -165,15 +165,15 @@ const shownNames = 5
 
 // merge makes one finding of many that say the same. Errors are never merged:
 // each stops what it concerns.
-func merge(found []finding) diag.List {
+func merge(found []*finding) diag.List {
 	type key struct {
 		code, group, vhost string
 		severity           diag.Severity
 	}
-	of := func(f finding) key {
+	of := func(f *finding) key {
 		return key{f.Code, f.group, f.Object.VirtualHost, f.Severity}
 	}
-	groups := map[key][]finding{}
+	groups := map[key][]*finding{}
 	for _, f := range found {
 		if f.group != "" && f.Severity != diag.Error {
 			groups[of(f)] = append(groups[of(f)], f)
@@ -194,7 +194,7 @@ func merge(found []finding) diag.List {
 	return all
 }
 
-func merged(group []finding) diag.Diagnostic {
+func merged(group []*finding) diag.Diagnostic {
 	d := group[0].Diagnostic
 	names := make([]string, 0, len(group))
 	named := make(map[string]bool, len(group))

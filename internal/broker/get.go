@@ -36,12 +36,7 @@ func (c *Client) send(r request, method, path string, body any) ([]byte, error) 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := bound{c.transport, r}.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := io.ReadAll(res.Body)
-	res.Body.Close()
+	_, answer, err := bound{c.transport, r}.do(req)
 	return answer, err
 }
 

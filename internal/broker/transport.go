@@ -67,32 +67,42 @@ type bound struct {
 // every status but 2xx, so that no redirect is followed and no password goes to
 // another host.
 func (b bound) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, answer, err := b.do(req)
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(answer))
+	return res, nil
+}
+
+// do is RoundTrip for whoever wants the whole body.
+func (b bound) do(req *http.Request) (*http.Response, []byte, error) {
 	var body []byte
 	if req.Body != nil {
 		var err error
 		body, err = io.ReadAll(req.Body)
 		req.Body.Close()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for n := 0; ; n++ {
-		res, err := b.attempt(req, body)
+		res, answer, err := b.attempt(req, body)
 		if err == nil {
-			return res, nil
+			return res, answer, nil
 		}
 		if n+1 == attempts || !repeatable(req) || !worthRepeating(err) {
 			if e, ok := as(err); ok {
 				e.settling = n > 0 && (req.Method == http.MethodPut || req.Method == http.MethodPost)
 			}
-			return nil, err
+			return nil, nil, err
 		}
 		pause := b.backoff << n
 		pause += time.Duration(rand.Int64N(int64(pause)/2 + 1)) // jitter: not all at once
 		select {
 		case <-time.After(pause):
 		case <-b.ctx.Done():
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
@@ -118,7 +128,7 @@ func worthRepeating(err error) bool {
 }
 
 // attempt does the request once and reads the whole answer.
-func (b bound) attempt(req *http.Request, body []byte) (*http.Response, error) {
+func (b bound) attempt(req *http.Request, body []byte) (*http.Response, []byte, error) {
 	step := req.Method + " " + req.URL.EscapedPath()
 	limit := b.timeout
 	if b.slow {
@@ -138,25 +148,35 @@ func (b bound) attempt(req *http.Request, body []byte) (*http.Response, error) {
 	res, err := b.next.RoundTrip(out)
 	var answer []byte
 	if err == nil {
-		answer, err = io.ReadAll(io.LimitReader(res.Body, b.largest+1))
+		answer, err = readBody(res, b.largest+1)
 		res.Body.Close()
 	}
 	if err != nil {
-		return nil, b.noAnswer(ctx, err, step, limit, req, &at)
+		return nil, nil, b.noAnswer(ctx, err, step, limit, req, &at)
 	}
 	if int64(len(answer)) > b.largest {
-		return nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, fmt.Sprintf("an answer of more than %d MiB", b.largest>>20))
+		return nil, nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, fmt.Sprintf("an answer of more than %d MiB", b.largest>>20))
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, badAnswer(req, res, answer, step)
+		return nil, nil, badAnswer(req, res, answer, step)
 	}
 	// The broker answers writes without a body; a page is a proxy's.
 	if req.Method != http.MethodGet && isHTML(res, answer) {
-		return nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, describe(res, answer))
+		return nil, nil, notManagement(&Error{Via: ViaHTTP, Step: step, Status: res.StatusCode}, describe(res, answer))
 	}
 	b.seen.set()
-	res.Body = io.NopCloser(bytes.NewReader(answer))
-	return res, nil
+	return res, answer, nil
+}
+
+// readBody reads a body of at most limit bytes, at once into enough room where its
+// length is known.
+func readBody(res *http.Response, limit int64) ([]byte, error) {
+	var b bytes.Buffer
+	if n := res.ContentLength; n > 0 && n < limit {
+		b.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(res.Body, limit))
+	return b.Bytes(), err
 }
 
 // progress is how far a request came, for the error of one that hangs.

@@ -35,8 +35,7 @@ func (s *Set) Effective(q *topology.Queue, m Match) map[string]Value {
 	}
 	v := s.version
 	all := map[string]Value{}
-	merged := s.merge(m)
-	for key, value := range merged {
+	for key, value := range s.merge(m) {
 		row := catalog.LookupPolicyKey(key)
 		if row != nil && !row.Exchange && (row.PolicyActsOn(t, v) || row.Plugin != "") {
 			all[row.Name] = value
@@ -107,6 +106,9 @@ func (s *Set) Definition(m Match) topology.Arguments {
 }
 
 func (s *Set) merge(m Match) map[string]Value {
+	if m.Policy == nil && m.Operator == nil {
+		return nil
+	}
 	all := map[string]Value{}
 	if m.Policy != nil {
 		for key, value := range m.Policy.Definition {

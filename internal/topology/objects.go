@@ -92,7 +92,8 @@ func (v *VirtualHost) Queue(name string) *Queue {
 // Objects lists everything that lives on a broker, by kind in the order in
 // which kinds are created, each kind in its own order.
 func (v *VirtualHost) Objects() []Object {
-	var all []Object
+	all := make([]Object, 0, 1+len(v.Permissions)+len(v.TopicPermissions)+len(v.Parameters)+len(v.OperatorPolicies)+
+		len(v.Policies)+len(v.Exchanges)+len(v.Queues)+len(v.Bindings))
 	if v.Settings != nil {
 		all = append(all, v.Settings)
 	}
@@ -144,7 +145,7 @@ func (v *VirtualHost) Index() *Index {
 		Exchanges: make(map[string]*Exchange, len(v.Exchanges)),
 		Queues:    make(map[string]*Queue, len(v.Queues)),
 		From:      make(map[string][]*Binding),
-		To:        make(map[End][]*Binding),
+		To:        make(map[End][]*Binding, len(v.Bindings)),
 	}
 	for _, e := range v.Exchanges {
 		x.Exchanges[e.Name] = e
