@@ -116,7 +116,7 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 func (c *Consumer) hints(d *declared) {
 	q, log := c.queue, c.options.log
 	if q.dropIsLoss {
-		log.Warn("rabbitctl consumer: Drop deletes messages: no dead-letter route is known", "queue", q.name)
+		log.Info("rabbitctl consumer: Drop deletes messages: no dead-letter route is known", "queue", q.name)
 	}
 	if d.spec != nil && len(c.options.checks) == 0 && q.quorum() && q.maxAttempts > 0 {
 		log.Warn("rabbitctl consumer: only the existence of the queue was checked, not its delivery limit; the cap is watched here too", "queue", q.name, "max_attempts", q.maxAttempts)

@@ -39,7 +39,7 @@ func (d *Delivery) Attempt() int { return d.facts.spent() + 1 }
 
 // RedeliveryCount is how often the broker counted a return of this message to its
 // queue (x-delivery-count), 0 for the first delivery. It is known on quorum queues
-// only.
+// only, and where the type of the queue is not known once there was a return.
 func (d *Delivery) RedeliveryCount() (n int, known bool) {
 	return d.facts.returns, d.facts.returnsKnown
 }
@@ -142,9 +142,9 @@ func (q *queue) read(headers amqp091.Table) facts {
 		}
 		f.copies = max(f.copies, n)
 	}
-	if q.quorum() {
-		f.returnsKnown = true
-		f.returns, _ = count(headers["x-delivery-count"])
+	returns, counted := count(headers["x-delivery-count"])
+	if q.quorum() || q.kind == "" && counted {
+		f.returns, f.returnsKnown = returns, true
 	}
 	if q.mechanism == rejectCycle {
 		for _, d := range deaths(headers) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -235,7 +236,7 @@ func (l *lab) rests(queue string, n int) {
 }
 
 func (l *lab) open(opts ...consumer.Option) (*consumer.Consumer, error) {
-	return consumer.OpenWith(l.Context(), l.dialer, append([]consumer.Option{consumer.OnReport(l.noted)}, opts...)...)
+	return consumer.OpenWith(l.Context(), l.dialer, append([]consumer.Option{consumer.OnReport(l.noted), consumer.Logger(slog.New(slog.DiscardHandler))}, opts...)...)
 }
 
 func (l *lab) noted(r consumer.Report) {
@@ -317,4 +318,8 @@ func (c *calls) list() []*consumer.Delivery {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*consumer.Delivery(nil), c.all...)
+}
+
+func files(text string) consumer.Option {
+	return consumer.FromSpec(fstest.MapFS{"spec.yaml": {Data: []byte(text)}}, "spec.yaml", "work")
 }
