@@ -112,12 +112,20 @@ type facts struct {
 	copies       int // deliveries that copies stand for, by header
 	returns      int
 	returnsKnown bool
-	rounds       int // of a reject cycle
+	cycle        bool // rejections are counted
+	rounds       int
 	// badCount is a count header that cannot be read, and counts as 0.
 	badCount string
 }
 
-func (f facts) spent() int { return sum(sum(f.copies, f.returns), f.rounds) }
+func (f facts) spent() int {
+	if f.cycle {
+		// Not the returns: from 4.0 on x-delivery-count goes round with the message and
+		// counts each rejection once more (measured).
+		return sum(f.copies, f.rounds)
+	}
+	return sum(f.copies, f.returns)
+}
 
 // sum adds counts, which may come from anybody.
 func sum(a, b int) int {
@@ -146,7 +154,7 @@ func (q *queue) read(headers amqp091.Table) facts {
 	if q.quorum() || q.kind == "" && counted {
 		f.returns, f.returnsKnown = returns, true
 	}
-	if q.mechanism == rejectCycle {
+	if f.cycle = q.mechanism == rejectCycle; f.cycle {
 		for _, d := range deaths(headers) {
 			if d.Queue == q.name && d.Reason == "rejected" {
 				f.rounds = sum(f.rounds, d.Count)
