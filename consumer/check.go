@@ -9,6 +9,7 @@ import (
 
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/internal/wire"
+	"github.com/rabbitctl/rabbitctl/specs"
 )
 
 // Check is a further start-up check, such as that of package consumer/management.
@@ -16,7 +17,15 @@ type Check func(ctx context.Context, s Subject) ([]Problem, error)
 
 // Subject is what a check looks at.
 type Subject struct {
-	declared *declared
+	// VirtualHost and Queue are what is consumed.
+	VirtualHost, Queue string
+	// Spec is what FromSpec read; nil without, and then the fields from
+	// MaxAttempts on are what the options say, 0 and empty where they say nothing.
+	Spec         *specs.Spec
+	SpecHost     string // the virtual host in the spec
+	MaxAttempts  int
+	DeadLetterTo string
+	QueueType    string
 }
 
 // CheckWith adds a check to those that Open makes.
@@ -64,3 +73,10 @@ func exists(conn wire.Connection, n need) error {
 }
 
 func (n need) String() string { return fmt.Sprintf("%s %q", n.kind, n.name) }
+
+func (o *options) subject(d *declared, vhost string) Subject {
+	return Subject{
+		VirtualHost: vhost, Queue: d.queue.name, Spec: d.spec, SpecHost: d.vhost,
+		MaxAttempts: o.byHand.maxAttempts, DeadLetterTo: o.byHand.dead, QueueType: string(o.byHand.kind),
+	}
+}

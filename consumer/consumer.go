@@ -85,7 +85,7 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 		problems = append(problems, more...)
 		judged := false
 		for _, c := range o.checks {
-			more, err := c(ctx, Subject{d})
+			more, err := c(ctx, o.subject(d, conn.dialer.VirtualHost()))
 			if err != nil {
 				return nil, err
 			}

@@ -156,7 +156,6 @@ func TestFrames(t *testing.T) {
 	})
 }
 
-
 // Rows A13 and B15: a connection that is lost between confirm and acknowledgement doubles
 // the message and loses none.
 func TestCutBetweenConfirmAndAck(t *testing.T) {

@@ -57,6 +57,9 @@ func (d Dialer) Clock() wire.Clock { return d.broker.time }
 // Username implements the consumer's wire.
 func (d Dialer) Username() string { return username }
 
+// VirtualHost implements the consumer's wire.
+func (d Dialer) VirtualHost() string { return d.vhost }
+
 // String implements the consumer's wire.
 func (d Dialer) String() string { return fmt.Sprintf("the simulated broker, virtual host %q", d.vhost) }
 

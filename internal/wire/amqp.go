@@ -62,6 +62,14 @@ func (a AMQP) Username() string {
 	return ""
 }
 
+// VirtualHost implements Dialer.
+func (a AMQP) VirtualHost() string {
+	if u, err := amqp091.ParseURI(a.URL); err == nil {
+		return u.Vhost
+	}
+	return ""
+}
+
 // String implements Dialer.
 func (a AMQP) String() string {
 	u, err := amqp091.ParseURI(a.URL)

@@ -21,6 +21,8 @@ type Dialer interface {
 	// Username is the user that connections log in as. The broker refuses a
 	// message whose user_id is another.
 	Username() string
+	// VirtualHost is the virtual host.
+	VirtualHost() string
 	// String names the broker and the virtual host without a password, for
 	// messages.
 	String() string
