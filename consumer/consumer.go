@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rabbitctl/rabbitctl/internal/catalog"
+	"github.com/rabbitctl/rabbitctl/internal/link"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 	"github.com/rabbitctl/rabbitctl/internal/wire"
 )
@@ -22,6 +23,7 @@ type Consumer struct {
 	queue   *queue
 	clock   wire.Clock
 	version string // of the broker at Open
+	unwatch func()
 
 	running atomic.Bool
 	stopped chan struct{} // closed by Stop
@@ -71,7 +73,7 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 		opt(&o)
 	}
 	o.by = cmp.Or(o.by, programName())
-	live, err := conn.open(ctx)
+	live, err := conn.link.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 		problems = append(problems, more...)
 		judged := false
 		for _, c := range o.checks {
-			more, err := c(ctx, o.subject(d, conn.dialer.VirtualHost()))
+			more, err := c(ctx, o.subject(d, conn.link.VirtualHost()))
 			if err != nil {
 				return nil, err
 			}
@@ -100,14 +102,16 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 		}
 	}
 	if len(problems) > 0 {
-		return nil, &CheckError{Queue: o.queue, Broker: conn.dialer.String(), Problems: problems}
+		return nil, &CheckError{Queue: o.queue, Broker: conn.link.String(), Problems: problems}
 	}
 	c := &Consumer{
-		conn: conn, options: o, queue: d.queue, clock: conn.dialer.Clock(), version: version,
+		conn: conn, options: o, queue: d.queue, clock: conn.link.Clock(), version: version,
 		stopped: make(chan struct{}), state: StateReady,
 	}
 	c.since = c.clock.Now()
-	conn.add(c)
+	c.unwatch = conn.link.Watch(func(reason string) {
+		c.report(ReportBlocked, nil, fmt.Errorf("the broker takes no messages: %s", reason))
+	})
 	c.hints(d)
 	return c, nil
 }
@@ -171,7 +175,7 @@ func (c *Consumer) Run(ctx context.Context, h Handler) error {
 		}
 		c.become(StateReconnecting, err)
 		c.report(ReportConnection, nil, err)
-		_ = wire.Sleep(ctx, c.clock, backoff(attempt))
+		_ = wire.Sleep(ctx, c.clock, link.Backoff(attempt))
 		attempt++
 	}
 	c.become(StateStopped, nil)
@@ -191,7 +195,7 @@ func (c *Consumer) Close() error {
 }
 
 func (c *Consumer) close() error {
-	c.conn.remove(c)
+	c.unwatch()
 	if c.ownConn {
 		return c.conn.Close()
 	}

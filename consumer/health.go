@@ -34,7 +34,7 @@ func (h Health) OK() bool { return h.State == StateRunning && h.Blocked == "" }
 
 // Health says how the consumer is.
 func (c *Consumer) Health() Health {
-	blocked := c.conn.blockedBy()
+	blocked, _ := c.conn.link.Blocked()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Health{Queue: c.queue.name, State: c.state, Since: c.since, Err: c.lastErr, Blocked: blocked, InFlight: c.inFlight}

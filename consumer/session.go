@@ -38,7 +38,7 @@ type session struct {
 
 // begin opens a channel and consumes.
 func (c *Consumer) begin(ctx context.Context, h Handler) (*session, error) {
-	conn, err := c.conn.open(ctx)
+	conn, err := c.conn.link.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c *Consumer) begin(ctx context.Context, h Handler) (*session, error) {
 	s := &session{c: c, handler: h, ch: ch, fatal: make(chan error, 1), stopping: make(chan struct{})}
 	if err := s.prepare(conn); err != nil {
 		_ = ch.Close()
-		return nil, fmt.Errorf("consume queue %q on %s: %w", c.queue.name, c.conn.dialer, err)
+		return nil, fmt.Errorf("consume queue %q on %s: %w", c.queue.name, c.conn.link, err)
 	}
 	return s, nil
 }

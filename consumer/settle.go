@@ -45,7 +45,7 @@ func (s *session) carryOut(d *Delivery, a action) {
 		s.done(d, a.verb)
 		return
 	}
-	message, foreign := a.copy.build(s.c.queue, d.raw, s.c.conn.dialer.Username(), s.c.options.by, s.c.clock.Now())
+	message, foreign := a.copy.build(s.c.queue, d.raw, s.c.conn.link.Username(), s.c.options.by, s.c.clock.Now())
 	if foreign {
 		s.c.report(ReportForeignUser, d, fmt.Errorf("its user_id is not that of this connection: the copy has none"))
 	}
