@@ -83,9 +83,12 @@ func (p *Pending) Wait(ctx context.Context) error {
 	}
 }
 
+// ErrNotSent says that a channel was closed before a message was sent on it.
+var ErrNotSent = errors.New("the channel is closed")
+
 // Publish sends a message. The message must not be changed until its result is
-// known. The error, *Unknown, says that the channel is closed or broke; then there is
-// no Pending.
+// known. The error, ErrNotSent or *Unknown, says that the channel is closed or broke; then
+// there is no Pending.
 func (c *Channel) Publish(ctx context.Context, exchange, key string, mandatory bool, message amqp091.Publishing) (*Pending, error) {
 	p := &Pending{exchange: exchange, key: key, message: message, mandatory: mandatory, done: make(chan struct{})}
 	c.sending.Lock()
@@ -94,7 +97,7 @@ func (c *Channel) Publish(ctx context.Context, exchange, key string, mandatory b
 	c.mu.Lock()
 	if c.closed != nil {
 		c.mu.Unlock()
-		return nil, &Unknown{Exchange: exchange, Key: key, Cause: c.closed}
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.closed)
 	}
 	c.pending[number] = p // the confirm may be here before the call returns
 	c.mu.Unlock()
@@ -102,6 +105,10 @@ func (c *Channel) Publish(ctx context.Context, exchange, key string, mandatory b
 		c.mu.Lock()
 		delete(c.pending, number)
 		c.mu.Unlock()
+		// The client looks before each frame, and a message without its last frame is none.
+		if errors.Is(err, amqp091.ErrClosed) {
+			return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
 		return nil, &Unknown{Exchange: exchange, Key: key, Cause: err}
 	}
 	return p, nil

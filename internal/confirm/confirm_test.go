@@ -181,7 +181,7 @@ func TestClosedChannel(t *testing.T) {
 			t.Errorf("result is %v", err)
 		}
 		<-c.Done()
-		if _, err := c.Publish(t.Context(), "", "q", true, amqp091.Publishing{}); !errors.As(err, &unknown) {
+		if _, err := c.Publish(t.Context(), "", "q", true, amqp091.Publishing{}); !errors.Is(err, confirm.ErrNotSent) {
 			t.Errorf("publish on a closed channel: %v", err)
 		}
 	})
