@@ -81,6 +81,9 @@ func (o Outcome) String() string {
 	return string(o.kind)
 }
 
+// IsAck reports whether the outcome is Ack.
+func (o Outcome) IsAck() bool { return o.kind == outcomeAck }
+
 // Reason is why the handler gave the message up or failed; nil: not said.
 func (o Outcome) Reason() error { return o.err }
 
