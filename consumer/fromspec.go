@@ -38,9 +38,12 @@ func (o *options) resolve(version string) (*declared, []Problem) {
 	}
 	var d *declared
 	var more []Problem
-	if o.spec != nil {
+	switch q := o.inHost(); {
+	case q != nil:
+		d = describe(o.host, q)
+	case o.spec != nil:
 		d, more = o.fromSpec(version)
-	} else {
+	default:
 		d, more = o.fromOptions()
 	}
 	problems = append(problems, more...)
@@ -60,6 +63,14 @@ func (o *options) resolve(version string) (*declared, []Problem) {
 		})
 	}
 	return d, problems
+}
+
+// inHost is the queue of FromTopology.
+func (o *options) inHost() *topology.Queue {
+	if o.host == nil {
+		return nil
+	}
+	return o.host.Index().Queues[o.queue]
 }
 
 func (o *options) fromOptions() (*declared, []Problem) {

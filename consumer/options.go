@@ -16,6 +16,7 @@ type Option func(*options)
 type options struct {
 	queue   string
 	spec    *specSource
+	host    *topology.VirtualHost // in place of a spec
 	byHand  byHand
 	fixed   []Problem
 	tls     *tls.Config
@@ -66,6 +67,11 @@ func (o *options) wrong(format string, args ...any) {
 // is meant.
 func FromSpec(fsys fs.FS, file, queue string) Option {
 	return func(o *options) { o.spec, o.queue = &specSource{fsys, file}, queue }
+}
+
+// FromTopology is FromSpec for rabbitctl itself, with a spec that is expanded already.
+func FromTopology(v *topology.VirtualHost, queue string) Option {
+	return func(o *options) { o.host, o.queue = v, queue }
 }
 
 // Queue names the queue where there is no spec. What is not said is not known: without

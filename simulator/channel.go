@@ -302,6 +302,9 @@ func (ch *channel) QueuePurge(name string, _ bool) (int, error) {
 			return exception(amqp091.NotImplemented, "NOT_IMPLEMENTED - queue.purge is not supported by stream queues")
 		}
 		purged = len(q.ready)
+		for _, e := range append(slices.Clone(q.ready), q.delayed...) {
+			q.tell(EventDeleted, e.message, "the queue was purged")
+		}
 		q.ready, q.delayed = nil, nil
 		q.run()
 		return nil

@@ -190,6 +190,10 @@ func (ch *channel) hand(q *queue, e *entry, c *consumer, autoAck, get bool) amqp
 	e.acquired++
 	e.delivered = true
 	m := e.message
+	q.tell(EventDelivered, m, "")
+	if autoAck {
+		q.tell(EventAcknowledged, m, "automatically")
+	}
 	p := m.properties
 	out := amqp091.Delivery{
 		Acknowledger: ch, Headers: q.headers(e, get), ContentType: p.ContentType, ContentEncoding: p.ContentEncoding,

@@ -14,6 +14,7 @@ const retryEvery = 180 * time.Second
 // bury gives a message up: it goes to the dead-letter exchange, or nowhere.
 func (q *queue) bury(e *entry, cause flow.Cause) {
 	if !q.settings.deadLetters {
+		q.tell(EventDeleted, e.message, string(cause)+", and the queue has no dead-letter route")
 		return
 	}
 	if q.settings.atLeastOnce {
@@ -24,12 +25,18 @@ func (q *queue) bury(e *entry, cause flow.Cause) {
 	}
 	m, targets, ok := q.deadLetter(e, cause)
 	if !ok {
+		q.tell(EventDeleted, e.message, string(cause)+", and its dead-letter route leads to no exchange, or round in a circle that the broker cuts")
 		return
 	}
+	q.tell(EventDeadLettered, m, string(cause))
+	there := false
 	for _, name := range targets {
 		if to := q.host.queues[name]; to != nil {
-			to.publish(m, cause)
+			there = to.publish(m, cause) || there
 		}
+	}
+	if !there {
+		q.tell(EventDeleted, m, string(cause)+", and no queue took the dead letter")
 	}
 	for _, name := range targets {
 		if to := q.host.queues[name]; to != nil && to != q {
@@ -73,9 +80,11 @@ func (q *queue) tryDying(e *entry) {
 		}
 	}
 	if len(targets) > 0 && len(left) == 0 {
+		q.tell(EventDeadLettered, m, string(e.cause))
 		q.dying = slices.DeleteFunc(q.dying, func(x *entry) bool { return x == e })
 	} else {
 		e.waiting, e.release = left, q.now().Add(retryEvery)
+		q.tell(EventWaiting, e.message, string(e.cause)+", and no queue takes the dead letter; it is kept (at-least-once)")
 	}
 	for _, name := range targets {
 		if to := q.host.queues[name]; to != nil && to != q {
@@ -102,6 +111,8 @@ const (
 	lost // the channel or connection closed
 )
 
+var howText = map[how]string{rejected: "rejected with requeue", nacked: "nacked with requeue", lost: "its channel closed"}
+
 // settle ends a delivery.
 func (q *queue) settle(e *entry, by how, requeue bool) {
 	if q.gone || !q.unacked[e] {
@@ -110,14 +121,18 @@ func (q *queue) settle(e *entry, by how, requeue bool) {
 	delete(q.unacked, e)
 	switch {
 	case by == acked:
+		q.tell(EventAcknowledged, e.message, "")
 	case !requeue:
+		q.tell(EventRejected, e.message, "")
 		if by == rejected && q.host.since(4, 3) {
 			e.returns++
 		}
 		q.bury(e, flow.Rejected)
 	case q.quorum():
+		q.tell(EventReturned, e.message, howText[by])
 		q.comeBack(e, by)
 	default:
+		q.tell(EventReturned, e.message, howText[by])
 		e.redelivered = true
 		if by != nacked {
 			e.returns++ // shown, from 4.3 on, where it is dead-lettered to
@@ -153,6 +168,7 @@ func (q *queue) comeBack(e *entry, by how) {
 		}
 		e.release = q.now().Add(wait)
 		q.delayed = append(q.delayed, e)
+		q.tell(EventWaiting, e.message, "for "+wait.String()+" (delayed retry)")
 		return
 	}
 	q.insert(e)

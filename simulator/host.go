@@ -131,6 +131,9 @@ func (h *host) publish(m *message) (routed, taken bool, err error) {
 				"ACCESS_REFUSED - cannot publish to internal exchange '%s' in vhost '%s'", m.exchange, h.name)
 		}
 	}
+	h.broker.numbers++
+	m.number = h.broker.numbers
+	h.broker.tell(EventPublished, m, "", "")
 	published := m.flow()
 	published.Keys = append(slices.Clone(m.keys), m.blind...)
 	queues := h.choose(h.flow().Route(published))
@@ -140,6 +143,9 @@ func (h *host) publish(m *message) (routed, taken bool, err error) {
 			routed = true
 			taken = q.publish(m, "") && taken
 		}
+	}
+	if !routed {
+		h.broker.tell(EventUnroutable, m, "", "no queue is there for it")
 	}
 	for _, name := range queues {
 		if q := h.queues[name]; q != nil {

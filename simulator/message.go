@@ -17,6 +17,7 @@ import (
 
 // message is what was published; queues share it, so that it is never changed.
 type message struct {
+	number     uint64 // see Event.Message
 	exchange   string
 	keys       []string // the routing key, then those of CC
 	blind      []string // those of BCC, which only the first exchange sees

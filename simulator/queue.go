@@ -167,10 +167,12 @@ func (q *queue) publish(m *message, cause flow.Cause) bool {
 		case overflow == "reject-publish" && q.quorum():
 			// A quorum queue refuses once it is over its limit: it holds one more.
 			if q.exceeds(messages, bytes) {
+				q.tell(EventRefused, m, "the queue is full")
 				return false
 			}
 		case (overflow == "reject-publish" || overflow == "reject-publish-dlx") && !q.quorum():
 			if q.taker() == nil && q.exceeds(messages+1, bytes+int64(len(m.properties.Body))) {
+				q.tell(EventRefused, m, "the queue is full")
 				if overflow == "reject-publish-dlx" {
 					q.bury(&entry{message: m}, flow.Overflow)
 				}
@@ -196,6 +198,7 @@ func (q *queue) publish(m *message, cause flow.Cause) bool {
 		e.expires = time.Time{}
 	}
 	q.insert(e)
+	q.tell(EventQueued, m, "")
 	return true
 }
 
@@ -360,6 +363,11 @@ func (q *queue) end() {
 	for _, c := range slices.Clone(q.consumers) {
 		c.cancelled()
 	}
+	for _, list := range [][]*entry{q.ready, q.dying, q.delayed, q.unackedInOrder()} {
+		for _, e := range list {
+			q.tell(EventDeleted, e.message, "its queue is gone")
+		}
+	}
 	q.consumers, q.ready, q.dying, q.delayed = nil, nil, nil, nil
 	for e := range q.unacked {
 		delete(q.unacked, e)
@@ -372,7 +380,13 @@ func (q *queue) restart() {
 	if q.declared.Type != topology.Classic {
 		return
 	}
-	q.ready = slices.DeleteFunc(q.ready, func(e *entry) bool { return e.message.properties.DeliveryMode != amqp091.Persistent })
+	q.ready = slices.DeleteFunc(q.ready, func(e *entry) bool {
+		lost := e.message.properties.DeliveryMode != amqp091.Persistent
+		if lost {
+			q.tell(EventDeleted, e.message, "it was transient and the broker restarted")
+		}
+		return lost
+	})
 }
 
 // headers are those with which an entry is delivered; get says by basic.get.

@@ -41,6 +41,8 @@ type Broker struct {
 	position uint64 // of messages in queues
 	activity uint64 // counts what clients do
 	down     bool
+	events   func(Event) // nil: nobody wants them
+	numbers  uint64      // of messages published by clients
 	blocking bool
 }
 

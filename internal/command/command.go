@@ -129,6 +129,7 @@ func commands(s Streams) []*cli.Command {
 		replaceCommand(s),
 		checkCommand(s),
 		explainCommand(s),
+		simulateCommand(s),
 		graphCommand(s),
 		exportCommand(s),
 		compileCommand(s),
