@@ -24,6 +24,7 @@ type Consumer struct {
 	clock   wire.Clock
 	version string // of the broker at Open
 	unwatch func()
+	otel    *instruments
 
 	running atomic.Bool
 	stopped chan struct{} // closed by Stop
@@ -109,6 +110,7 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 		stopped: make(chan struct{}), state: StateReady,
 	}
 	c.since = c.clock.Now()
+	c.otel = newInstruments(o.telemetry, d.queue.name)
 	c.unwatch = conn.link.Watch(func(reason string) {
 		c.report(ReportBlocked, nil, fmt.Errorf("the broker takes no messages: %s", reason))
 	})

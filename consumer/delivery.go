@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -28,8 +29,10 @@ type Delivery struct {
 	Timestamp                                      time.Time // with seconds, zero: none
 	Priority                                       uint8
 
+	queue string
 	raw   amqp091.Delivery
 	facts facts
+	trace context.Context // of its span
 }
 
 // Attempt is which attempt this is, from 1 on, by what is counted: copies by their
@@ -206,6 +209,6 @@ func newDelivery(q *queue, raw amqp091.Delivery) *Delivery {
 		Body: raw.Body, Headers: raw.Headers, Exchange: raw.Exchange, RoutingKey: raw.RoutingKey, Redelivered: raw.Redelivered,
 		MessageID: raw.MessageId, CorrelationID: raw.CorrelationId, ReplyTo: raw.ReplyTo, Type: raw.Type, AppID: raw.AppId,
 		ContentType: raw.ContentType, ContentEncoding: raw.ContentEncoding, Timestamp: raw.Timestamp, Priority: raw.Priority,
-		raw: raw, facts: q.read(raw.Headers),
+		queue: q.name, raw: raw, facts: q.read(raw.Headers), trace: context.Background(),
 	}
 }

@@ -1,6 +1,13 @@
 package consumer
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/rabbitctl/rabbitctl/internal/telemetry"
+)
 
 // State is what a consumer is doing.
 type State string
@@ -53,4 +60,5 @@ func (c *Consumer) count(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inFlight += n
+	c.otel.inFlight.Add(context.Background(), int64(n), metric.WithAttributes(telemetry.System, c.otel.queue))
 }

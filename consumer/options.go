@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/rabbitctl/rabbitctl/internal/telemetry"
 	"github.com/rabbitctl/rabbitctl/internal/topology"
 )
 
@@ -25,6 +26,8 @@ type options struct {
 	tag     string
 	args    map[string]any
 	publish CopyMode
+
+	telemetry telemetry.Providers
 
 	prefetch, concurrency            int
 	onPanic, onError, onUndecodable  Policy

@@ -1,6 +1,14 @@
 package consumer
 
-import "github.com/rabbitctl/rabbitctl/internal/text"
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/rabbitctl/rabbitctl/internal/telemetry"
+	"github.com/rabbitctl/rabbitctl/internal/text"
+)
 
 // ReportKind says what a Report is about.
 type ReportKind string
@@ -54,6 +62,7 @@ func (c *Consumer) report(kind ReportKind, d *Delivery, err error) {
 	if err != nil {
 		attributes = append(attributes, "error", text.Line(err.Error()))
 	}
+	c.otel.reports.Add(context.Background(), 1, metric.WithAttributes(telemetry.System, c.otel.queue, attribute.String("rabbitctl.kind", string(kind))))
 	c.options.log.Warn("rabbitctl consumer: "+string(kind), attributes...)
 	if c.options.onReport != nil {
 		c.options.onReport(r)

@@ -197,7 +197,10 @@ func (s *session) handle(ctx context.Context, raw amqp091.Delivery) {
 		s.settle(d, action{verb: reject})
 		return
 	}
+	ctx, span, begin := s.c.otel.begin(ctx, d)
 	o, fatal := s.judge(d, s.call(ctx, d))
+	s.c.otel.end(ctx, span, begin, o)
+	d.trace = ctx
 	if fatal != nil {
 		s.c.count(-1)
 		select {

@@ -49,6 +49,9 @@ func (s *session) carryOut(d *Delivery, a action) {
 	if foreign {
 		s.c.report(ReportForeignUser, d, fmt.Errorf("its user_id is not that of this connection: the copy has none"))
 	}
+	if s.c.otel.Carries(d.trace) {
+		s.c.otel.Inject(d.trace, message.Headers)
+	}
 	to := a.copy.to
 	if to.ownKey {
 		_, to.key = d.Origin()
@@ -118,6 +121,7 @@ func (s *session) unconfirmed(d *Delivery, send func() error) {
 // done settles a delivery.
 func (s *session) done(d *Delivery, v verb) {
 	defer s.c.count(-1)
+	defer s.c.otel.settle(d.trace, v).End()
 	s.tx.Lock()
 	defer s.tx.Unlock()
 	var err error

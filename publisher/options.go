@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rabbitctl/rabbitctl/internal/telemetry"
 )
 
 // Option sets up a publisher. Mistakes are reported by Open, all at once.
@@ -21,6 +23,7 @@ type options struct {
 	log         *slog.Logger
 	tls         *tls.Config
 	wrong       []error
+	telemetry   telemetry.Providers
 }
 
 func defaults() options {

@@ -33,6 +33,7 @@ type Publisher struct {
 	room    chan struct{} // one for each message that waits for its confirm
 	done    chan struct{} // closed by Close
 	unwatch func()
+	otel    *instruments
 
 	mu       sync.Mutex
 	channels map[string]*confirm.Channel // by exchange
@@ -64,7 +65,7 @@ func open(ctx context.Context, d Dialer, o options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		link: link.New(d, o.name), options: o, clock: d.Clock(), room: make(chan struct{}, o.outstanding), done: make(chan struct{}),
-		channels: map[string]*confirm.Channel{},
+		channels: map[string]*confirm.Channel{}, otel: newInstruments(o.telemetry),
 	}
 	if _, err := p.link.Open(ctx); err != nil {
 		return nil, err
@@ -151,6 +152,16 @@ func (p *Publisher) PublishAsync(ctx context.Context, exchange, key string, m Me
 	if err != nil {
 		return nil, err
 	}
+	span := p.otel.start(ctx, at, &properties)
+	pending, err := p.begin(ctx, at, !m.Optional, properties, span)
+	if err != nil {
+		span.end(err)
+	}
+	return pending, err
+}
+
+// begin is PublishAsync within the span of the message.
+func (p *Publisher) begin(ctx context.Context, at Target, mandatory bool, properties amqp091.Publishing, span *publishing) (*Pending, error) {
 	late, cancel := context.WithCancelCause(ctx)
 	timer := p.clock.AfterFunc(p.options.timeout, func() { cancel(fmt.Errorf("no confirm for %s", p.options.timeout)) })
 	end := func() {
@@ -166,7 +177,7 @@ func (p *Publisher) PublishAsync(ctx context.Context, exchange, key string, m Me
 		end()
 		return nil, &NotSent{at, context.Cause(late)}
 	}
-	sent, err := p.send(late, at, !m.Optional, properties)
+	sent, err := p.send(late, at, mandatory, properties)
 	end()
 	if err != nil {
 		<-p.room
@@ -180,6 +191,7 @@ func (p *Publisher) PublishAsync(ctx context.Context, exchange, key string, m Me
 		defer close(pending.done)
 		defer func() { <-p.room }()
 		pending.err = p.result(bound, sent, at)
+		span.end(pending.err)
 	}()
 	return pending, nil
 }
