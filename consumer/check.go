@@ -47,7 +47,7 @@ func check(ctx context.Context, conn wire.Connection, d *declared) ([]Problem, e
 		case errors.As(err, &refused) && refused.Code == amqp091.NotFound:
 			text := "it does not exist"
 			if n.what != "" {
-				text = fmt.Sprintf("it does not exist; it is %s of queue %q", n.what, d.queue.name)
+				text = fmt.Sprintf("it does not exist; it is %s, of queue %q", n.what, d.queue.name)
 			}
 			problems = append(problems, Problem{Object: n.String(), Text: text + "; `rabbitctl apply` makes it"})
 		case errors.As(err, &refused) && (refused.Code == amqp091.AccessRefused || refused.Code == amqp091.ResourceLocked):

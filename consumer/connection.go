@@ -11,6 +11,9 @@ import (
 // Dialer opens connections: what simulator.Broker.Dialer returns is one.
 type Dialer = wire.Dialer
 
+// AMQP is the dialer of a broker by its URL, for what takes a dialer.
+func AMQP(url string) Dialer { return wire.AMQP{URL: url} }
+
 // Connection is one AMQP connection to a virtual host, for any number of consumers. It
 // is opened again when it is lost, for as long as it is not closed.
 type Connection struct{ link *link.Link }
