@@ -81,6 +81,12 @@ func OpenOn(ctx context.Context, conn *Connection, opts ...Option) (*Consumer, e
 	version := live.ServerVersion()
 	d, problems := o.resolve(version)
 	if d != nil {
+		if o.declare && len(problems) == 0 {
+			problems, err = declare(live, d)
+			if err != nil {
+				return nil, err
+			}
+		}
 		more, err := check(ctx, live, d)
 		if err != nil {
 			return nil, err

@@ -25,9 +25,14 @@ const (
 )
 
 // notCopied are headers that would mean something else on a copy: counts of the broker,
-// which 4.x shows again on the copy's first delivery, further routing keys, and the
-// delay of a delayed exchange.
-var notCopied = []string{"x-delivery-count", "x-acquired-count", "CC", "BCC", "x-delay"}
+// which 4.x shows again on the copy's first delivery, further routing keys, the delay of a
+// delayed exchange, and the death history, by which 3.10 sees circles that are none and
+// drops messages.
+var notCopied = []string{
+	"x-delivery-count", "x-acquired-count", "CC", "BCC", "x-delay",
+	"x-death", "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+	"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason",
+}
 
 // maxReason bounds the reason in a header, in bytes: headers have to fit into one frame.
 const maxReason = 1024

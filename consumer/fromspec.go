@@ -20,6 +20,7 @@ type declared struct {
 	needs []need
 	spec  *specs.Spec // nil without
 	vhost string      // in the spec
+	host  *topology.VirtualHost
 }
 
 // need is an object that must exist.
@@ -41,6 +42,7 @@ func (o *options) resolve(version string) (*declared, []Problem) {
 	switch q := o.inHost(); {
 	case q != nil:
 		d = describe(o.host, q)
+		d.host = o.host
 	case o.spec != nil:
 		d, more = o.fromSpec(version)
 	default:
@@ -131,7 +133,7 @@ func (o *options) fromSpec(version string) (*declared, []Problem) {
 		return nil, []Problem{{Text: "MaxAttempts, DeadLetterTo, Delay and QueueType are for queues without a spec: the spec says it"}}
 	}
 	d := describe(found[0], found[0].Index().Queues[o.queue])
-	d.spec, d.vhost = spec, found[0].Name
+	d.spec, d.vhost, d.host = spec, found[0].Name, found[0]
 	return d, nil
 }
 

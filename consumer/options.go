@@ -17,6 +17,7 @@ type Option func(*options)
 type options struct {
 	queue   string
 	spec    *specSource
+	declare bool
 	host    *topology.VirtualHost // in place of a spec
 	byHand  byHand
 	fixed   []Problem
@@ -76,6 +77,10 @@ func FromSpec(fsys fs.FS, file, queue string) Option {
 func FromTopology(v *topology.VirtualHost, queue string) Option {
 	return func(o *options) { o.host, o.queue = v, queue }
 }
+
+// Declare makes what the queue needs before it is checked, as the spec says it: for tests
+// and for services whose topology nobody else looks after. See docs/consumer.md.
+func Declare() Option { return func(o *options) { o.declare = true } }
 
 // Queue names the queue where there is no spec. What is not said is not known: without
 // MaxAttempts and DeadLetterTo nothing is counted.
