@@ -101,8 +101,6 @@ func (ch *channel) shut(why *amqp091.Error) {
 		tags = append(tags, tag)
 	}
 	slices.Sort(tags)
-	// Newest first, so that the oldest is at the head again.
-	slices.Reverse(tags)
 	for _, tag := range tags {
 		d := ch.unacked[tag]
 		delete(ch.unacked, tag)

@@ -94,6 +94,20 @@ var scenarios = func() []scenario {
 		l.get("q")
 		l.get("q")
 	})...)
+	add(scenario{"a nack of a message that brought more returns than the limit", func(l *lab) {
+		l.queue("dead", "quorum", amqp091.Table{"x-delivery-limit": 1})
+		l.queue("q", "quorum", with(dead, amqp091.Table{"x-delivery-limit": 3}))
+		l.publish("", "q", "a")
+		for range 2 {
+			d, _ := l.get("q")
+			l.reject(d, true)
+		}
+		d, _ := l.get("q")
+		l.reject(d, false)
+		d, _ = l.get("dead")
+		l.nack(d, true)
+		l.get("dead")
+	}})
 	add(each("rejected messages are dead-lettered", func(l *lab, kind string) {
 		l.queue("dead", kind, nil)
 		l.queue("q", kind, dead)

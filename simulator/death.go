@@ -32,7 +32,7 @@ func (q *queue) bury(e *entry, cause flow.Cause) {
 	there := false
 	for _, name := range targets {
 		if to := q.host.queues[name]; to != nil {
-			there = to.publish(m, cause) || there
+			there = to.publish(m, cause, false) || there
 		}
 	}
 	if !there {
@@ -56,9 +56,11 @@ func (q *queue) deadLetter(e *entry, cause flow.Cause) (*message, []string, bool
 	m.had = e.delivered || e.message.had
 	switch {
 	case q.host.since(4, 3):
-		m.returns, m.acquired = e.returns, e.acquired
+		m.returns, m.acquired = e.returns, e.brought+e.acquired
 	case q.host.since(4, 0) && q.quorum() && cause == flow.Rejected:
-		m.returns = e.shown + max(e.returns, 1)
+		m.returns = e.shown + 1
+	case q.host.since(4, 0) && q.quorum() && e.lost:
+		m.returns = e.shown + e.returns // not where a consumer gave it back (measured)
 	}
 	return m, q.host.choose(routing), true
 }
@@ -75,7 +77,7 @@ func (q *queue) tryDying(e *entry) {
 	}
 	var left []string
 	for _, name := range targets {
-		if to := q.host.queues[name]; to == nil || !to.publish(m, e.cause) {
+		if to := q.host.queues[name]; to == nil || !to.publish(m, e.cause, true) {
 			left = append(left, name)
 		}
 	}
@@ -150,8 +152,10 @@ func (q *queue) comeBack(e *entry, by how) {
 	if counts {
 		e.returns++
 	}
-	e.redelivered = true
-	if s.limit >= 0 && counts && int64(e.returns) > s.limit {
+	e.redelivered, e.lost = true, by == lost
+	// On 4.3 also where this return does not count: a message may have brought more returns
+	// along than the limit allows (measured).
+	if s.limit >= 0 && int64(e.returns) > s.limit {
 		q.bury(e, flow.DeliveryLimit)
 		return
 	}

@@ -141,7 +141,7 @@ func (h *host) publish(m *message) (routed, taken bool, err error) {
 	for _, name := range queues {
 		if q := h.queues[name]; q != nil {
 			routed = true
-			taken = q.publish(m, "") && taken
+			taken = q.publish(m, "", true) && taken
 		}
 	}
 	if !routed {

@@ -33,6 +33,8 @@ type lab struct {
 	pass   func(time.Duration)
 	policy func(name, pattern string, definition map[string]any)
 	real   bool
+	// patience is how long a message of a real broker is waited for.
+	patience time.Duration
 }
 
 func newLab(t testing.TB, d wire.Dialer) *lab {
@@ -65,7 +67,7 @@ func simulated(t testing.TB, version string) *lab {
 func onBroker(t testing.TB, b *brokertest.Broker) *lab {
 	vhost := b.VirtualHost(t)
 	l := newLab(t, wire.AMQP{URL: b.AMQPURL(vhost)})
-	l.real = true
+	l.real, l.patience = true, 400*time.Millisecond
 	l.pass = func(d time.Duration) { time.Sleep(d + d/4 + 50*time.Millisecond) }
 	l.policy = func(name, pattern string, definition map[string]any) {
 		body := map[string]any{"pattern": pattern, "apply-to": "all", "definition": definition}
@@ -178,7 +180,7 @@ func (l *lab) publish(exchange, key, body string, options ...func(*amqp091.Publi
 // writes it down.
 func (l *lab) get(queue string) (amqp091.Delivery, bool) {
 	l.t.Helper()
-	deadline := time.Now().Add(400 * time.Millisecond)
+	deadline := time.Now().Add(l.patience)
 	for {
 		d, ok, err := l.ch.Get(queue, false)
 		if l.trouble("get "+queue, err) {

@@ -53,9 +53,11 @@ type entry struct {
 	priority    int64
 	expires     time.Time // zero: never
 	redelivered bool
-	returns     int // counted returns
-	shown       int // what x-delivery-count has beside them
-	acquired    int // x-acquired-count
+	returns     int  // counted returns
+	shown       int  // what x-delivery-count has beside them
+	acquired    int  // x-acquired-count
+	brought     int  // what it was in the queue before, shown until this one counts
+	lost        bool // it came back last because its channel closed
 	delivered   bool
 	release     time.Time // of a delayed one
 	waiting     []string  // queues that have not taken a dead letter yet; nil: not tried
@@ -158,7 +160,7 @@ func (q *queue) exceeds(messages, bytes int64) bool {
 
 // publish takes a message, or refuses it. The caller runs the queue afterwards. The
 // cause is that of a dead letter.
-func (q *queue) publish(m *message, cause flow.Cause) bool {
+func (q *queue) publish(m *message, cause flow.Cause, answered bool) bool {
 	overflow := q.settings.overflow
 	if q.settings.maxLength != nil || q.settings.maxBytes != nil {
 		messages, bytes := q.size()
@@ -166,7 +168,8 @@ func (q *queue) publish(m *message, cause flow.Cause) bool {
 		case q.stream():
 		case overflow == "reject-publish" && q.quorum():
 			// A quorum queue refuses once it is over its limit: it holds one more.
-			if q.exceeds(messages, bytes) {
+			// It cannot refuse a dead letter that nobody waits for an answer of (measured).
+			if answered && q.exceeds(messages, bytes) {
 				q.tell(EventRefused, m, "the queue is full")
 				return false
 			}
@@ -184,7 +187,7 @@ func (q *queue) publish(m *message, cause flow.Cause) bool {
 	e := &entry{message: m, position: q.host.broker.position}
 	if q.quorum() && cause != "" {
 		if q.host.since(4, 3) {
-			e.returns, e.acquired = m.returns, m.acquired
+			e.returns, e.brought = m.returns, m.acquired
 		} else {
 			e.shown = m.returns
 		}
@@ -398,11 +401,19 @@ func (q *queue) headers(e *entry, get bool) amqp091.Table {
 	}
 	e.message.deathHeaders(v, h)
 	if q.quorum() {
-		if n := e.shown + e.returns; n > 0 || get && v.Below(catalog.V(4, 0)) {
+		n := e.returns
+		if n == 0 {
+			n = e.shown
+		}
+		if n > 0 || get && v.Below(catalog.V(4, 0)) {
 			h["x-delivery-count"] = int64(n)
 		}
-		if e.acquired > 1 && v.AtLeast(catalog.V(4, 3)) {
-			h["x-acquired-count"] = int64(e.acquired - 1)
+		acquired := e.acquired - 1
+		if acquired <= 0 {
+			acquired = e.brought
+		}
+		if acquired > 0 && v.AtLeast(catalog.V(4, 3)) {
+			h["x-acquired-count"] = int64(acquired)
 		}
 	}
 	if len(h) == 0 {
