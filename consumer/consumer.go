@@ -138,6 +138,9 @@ func (c *Consumer) hints(d *declared) {
 		log.Warn("rabbitctl consumer: each stop costs every delivery that waits at the consumer one attempt before RabbitMQ 4.3; a prefetch of 1 avoids it",
 			"queue", q.name, "prefetch", c.options.prefetch, "max_attempts", q.maxAttempts)
 	}
+	if c.options.inProcess {
+		log.Warn("rabbitctl consumer: what RetryAfter delays waits in this process, a crash loses it (DelayInProcess)", "queue", q.name)
+	}
 	if c.options.publish == FireAndForget {
 		log.Warn("rabbitctl consumer: copies are published without a confirm and may be lost", "queue", q.name)
 	}

@@ -27,6 +27,8 @@ type queue struct {
 	immediate      int             // how many of the first RetryLater are Retry
 	categoryTo     string          // the headers exchange of categories; "": none are declared
 	categoryHeader string
+	copyTo         string // where the copies of Retry go
+	inProcess      bool   // RetryAfter without delays acknowledges first
 }
 
 // target is an exchange and a routing key.
@@ -49,7 +51,7 @@ func (q *queue) quorum() bool { return q.kind == topology.Quorum }
 
 // publishes reports whether any outcome may need a copy.
 func (q *queue) publishes() bool {
-	return q.dead != nil || q.categoryTo != "" || len(q.waits) > 0 || q.exchange != "" || q.maxAttempts > 0 && !q.quorum()
+	return q.inProcess || q.dead != nil || q.categoryTo != "" || len(q.waits) > 0 || q.exchange != "" || q.maxAttempts > 0 && !q.quorum()
 }
 
 // action is what is done with a delivery.
@@ -70,6 +72,7 @@ const (
 	requeue verb = "requeue" // basic.reject with requeue
 	reject  verb = "reject"  // basic.reject without
 	publish verb = "publish" // a copy, then basic.ack
+	detach  verb = "detach"  // basic.ack, then a copy when its time has come
 )
 
 // copyOf describes a copy.
@@ -113,6 +116,9 @@ func (q *queue) decide(f facts, o Outcome) action {
 	}
 	if o.kind == outcomeRetry || delay <= 0 {
 		return q.again(f)
+	}
+	if len(q.delays) == 0 && q.inProcess {
+		return action{verb: detach, wait: delay, copy: &copyOf{to: target{key: q.name}, count: sum(f.spent(), 1)}}
 	}
 	if len(q.delays) == 0 {
 		a := q.again(f)
@@ -161,7 +167,7 @@ func (q *queue) again(f facts) action {
 	if q.quorum() || q.maxAttempts == 0 {
 		return action{verb: requeue}
 	}
-	return action{verb: publish, copy: &copyOf{to: target{key: q.name}, count: sum(f.spent(), 1)}}
+	return action{verb: publish, copy: &copyOf{to: target{key: q.copyTo}, count: sum(f.spent(), 1)}}
 }
 
 // later sends a copy where it waits.

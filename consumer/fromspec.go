@@ -55,6 +55,13 @@ func (o *options) resolve(version string) (*declared, []Problem) {
 	q := d.queue
 	q.countHeader, q.immediate = o.countHeader, o.immediate
 	q.categoryHeader = cmp.Or(q.categoryHeader, headerCategory)
+	q.copyTo, q.inProcess = cmp.Or(o.copyTo, q.name), o.inProcess
+	if o.copyTo != "" {
+		d.needs = append(d.needs, need{kind: topology.KindQueue, name: o.copyTo, what: "where copies go"})
+		if q.quorum() || q.maxAttempts == 0 {
+			problems = append(problems, Problem{Object: fmt.Sprintf("queue %q", q.name), Text: "CopyTo has no effect: Retry makes no copies of a queue that counts itself or has no cap"})
+		}
+	}
 	if q.kind == topology.Stream {
 		problems = append(problems, Problem{Object: fmt.Sprintf("queue %q", q.name), Text: "it is a stream, which this package does not consume: its messages are not settled one by one"})
 	}

@@ -18,15 +18,18 @@ type options struct {
 	queue   string
 	spec    *specSource
 	declare bool
-	host    *topology.VirtualHost // in place of a spec
-	byHand  byHand
-	fixed   []Problem
-	tls     *tls.Config
-	log     *slog.Logger
-	checks  []Check
-	tag     string
-	args    map[string]any
-	publish CopyMode
+
+	copyTo    string
+	inProcess bool
+	host      *topology.VirtualHost // in place of a spec
+	byHand    byHand
+	fixed     []Problem
+	tls       *tls.Config
+	log       *slog.Logger
+	checks    []Check
+	tag       string
+	args      map[string]any
+	publish   CopyMode
 
 	telemetry telemetry.Providers
 
@@ -221,6 +224,23 @@ func CopyPublish(m CopyMode) Option {
 		o.publish = m
 	}
 }
+
+// CopyTo makes the copies of Retry, on a classic queue with a cap, go to another queue than
+// the one that is consumed: one from which somebody brings them back.
+func CopyTo(queue string) Option {
+	return func(o *options) {
+		if queue == "" {
+			o.wrong(`CopyTo(""): name a queue`)
+		}
+		o.copyTo = queue
+	}
+}
+
+// DelayInProcess makes RetryAfter on a queue without delays acknowledge the message, wait in
+// this process and then publish a copy, so that no place of the prefetch is held. A crash
+// while it waits loses the message; a stop in order publishes it at once. Without this
+// option the delivery is held back unsettled, and nothing is lost.
+func DelayInProcess() Option { return func(o *options) { o.inProcess = true } }
 
 // ConfirmTimeout is how long the confirm of a copy is waited for before the original goes
 // back to its queue; the default is 30 s.

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/rabbitmq/amqp091-go"
+
 	"github.com/rabbitctl/rabbitctl/internal/confirm"
 )
 
@@ -19,6 +21,10 @@ func newPanic(queue string, value any) *PanicError {
 
 // settle carries out an action, at once or when its time has come.
 func (s *session) settle(d *Delivery, a action) {
+	if a.verb == detach {
+		s.detach(d, a)
+		return
+	}
 	if a.wait <= 0 {
 		s.carryOut(d, a)
 		return
@@ -26,6 +32,20 @@ func (s *session) settle(d *Delivery, a action) {
 	s.settling.Go(func() {
 		s.hold(a.wait)
 		s.carryOut(d, a)
+	})
+}
+
+// detach acknowledges and publishes the copy later: what waits is in this process alone.
+func (s *session) detach(d *Delivery, a action) {
+	s.c.count(1) // until the copy is there
+	s.done(d, ack)
+	s.settling.Go(func() {
+		defer s.c.count(-1)
+		s.hold(a.wait)
+		message, _ := a.copy.build(s.c.queue, d.raw, s.c.conn.link.Username(), s.c.options.by, s.c.clock.Now())
+		if err := s.publish(a.copy.to, message); err != nil {
+			s.c.report(ReportCopyFailed, d, fmt.Errorf("the message is LOST, it waited in the process: %w", err))
+		}
 	})
 }
 
@@ -69,21 +89,43 @@ func (s *session) carryOut(d *Delivery, a action) {
 	}
 	// The next delivery does not wait for the confirm of this copy.
 	s.settling.Go(func() {
-		late := make(chan struct{})
-		timer := s.c.clock.AfterFunc(s.c.options.confirmTimeout, func() { close(late) })
-		defer timer.Stop()
-		select {
-		case <-pending.Done():
-			err = pending.Err()
-		case <-late:
-			err = &confirm.Unknown{Exchange: to.exchange, Key: to.key, Cause: fmt.Errorf("no confirm for %s", s.c.options.confirmTimeout)}
-		}
-		if err != nil {
+		if err := s.await(pending, to); err != nil {
 			s.copyFailed(d, err)
 			return
 		}
 		s.done(d, ack)
 	})
+}
+
+// publish publishes a copy as the mode says and waits until it is safe.
+func (s *session) publish(to target, message amqp091.Publishing) error {
+	if s.confirms == nil {
+		s.tx.Lock()
+		defer s.tx.Unlock()
+		err := s.ch.PublishWithContext(context.Background(), to.exchange, to.key, false, false, message)
+		if err == nil && s.c.options.publish == Transactional {
+			err = s.ch.TxCommit()
+		}
+		return err
+	}
+	pending, err := s.confirms.Publish(context.Background(), to.exchange, to.key, true, message)
+	if err != nil {
+		return err
+	}
+	return s.await(pending, to)
+}
+
+// await waits for the confirm of a copy, for so long.
+func (s *session) await(pending *confirm.Pending, to target) error {
+	late := make(chan struct{})
+	timer := s.c.clock.AfterFunc(s.c.options.confirmTimeout, func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-pending.Done():
+		return pending.Err()
+	case <-late:
+		return &confirm.Unknown{Exchange: to.exchange, Key: to.key, Cause: fmt.Errorf("no confirm for %s", s.c.options.confirmTimeout)}
+	}
 }
 
 // copyFailed keeps the original: it goes back to its queue after a while.
