@@ -52,6 +52,7 @@ type Consumer struct {
 	vhost   string
 	options options
 	kind    string // of the queue
+	otel    *instruments
 
 	running atomic.Bool
 	mu      sync.Mutex
@@ -113,7 +114,7 @@ func Open(ctx context.Context, address string, opts ...Option) (*Consumer, error
 	if err != nil || u.Host == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
 		return nil, errors.New("the URL is not amqp://HOST:PORT/VHOST or amqps://HOST:PORT/VHOST") // it may hold a password
 	}
-	c := &Consumer{url: u, vhost: "/", options: o}
+	c := &Consumer{url: u, vhost: "/", options: o, otel: newInstruments(o.telemetry, o.queue)}
 	// As in AMQP 0.9.1: no path is the virtual host /, an empty one is not.
 	if path := strings.TrimPrefix(u.EscapedPath(), "/"); path != "" {
 		if c.vhost, err = url.PathUnescape(path); err != nil {

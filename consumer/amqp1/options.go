@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rabbitctl/rabbitctl/internal/telemetry"
 	"github.com/rabbitctl/rabbitctl/specs"
 )
 
@@ -27,6 +28,7 @@ type options struct {
 	log               *slog.Logger
 	tls               *tls.Config
 	wrong             []string
+	telemetry         telemetry.Providers
 }
 
 func defaults() options {

@@ -172,7 +172,7 @@ func (s *session) handle(ctx context.Context, m *amqp.Message) {
 	c := s.c
 	c.work.Add(1)
 	defer c.work.Add(-1)
-	o := s.call(ctx, m)
+	o := c.otel.process(ctx, m, func(ctx context.Context) Outcome { return s.call(ctx, m) })
 	err := s.problem(o)
 	if err != nil {
 		c.report(fmt.Errorf("a message of queue %q: %w", c.options.queue, err))
